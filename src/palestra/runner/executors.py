@@ -1,0 +1,156 @@
+"""Executors: where a study's jobs run. Asyncio in this process, or worker processes for work that keeps a CPU busy.
+
+An executor takes jobs from an iterator as it gets room, so a plan of any length costs no memory, and hands each
+finished episode on at once: nothing waits for a slow sibling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from palestra.core.budget import Account
+from palestra.core.errors import BadInput, BudgetExceeded, MissingExtra
+from palestra.core.records import Episode
+from palestra.runner.study import Job, Study
+
+Save = Callable[[Episode], Awaitable[None]]
+WORKER_DEATHS = 2  # a job whose worker died this often has failed
+
+
+class Executor(Protocol):
+    """Runs jobs. `run` returns when all jobs it took are saved; it takes no more once `stopping` is set."""
+
+    async def run(
+        self, study: Study, jobs: Iterator[Job], *, account: Account, save: Save, stopping: asyncio.Event
+    ) -> None: ...
+
+
+class Local:
+    """Runs `concurrency` episodes at a time in this process's event loop."""
+
+    def __init__(self, concurrency: int = 32) -> None:
+        if concurrency < 1:
+            raise BadInput("concurrency", concurrency, "at least 1")
+        self.concurrency = concurrency
+
+    async def run(
+        self, study: Study, jobs: Iterator[Job], *, account: Account, save: Save, stopping: asyncio.Event
+    ) -> None:
+        """See `Executor`."""
+
+        spent: list[BudgetExceeded] = []
+
+        async def work() -> None:
+            try:
+                for job in jobs:
+                    account.check()
+                    await save(await study.play(job, account))
+                    await asyncio.sleep(0)  # episodes that never wait must not starve the others
+                    if stopping.is_set():
+                        return
+            except BudgetExceeded as error:  # siblings go on: those that need no further call still finish
+                spent.append(error)
+                stopping.set()
+
+        await _all(work, min(self.concurrency, len(study)))
+        if spent:
+            raise spent[0]
+
+
+class Processes:
+    """Runs one episode at a time in each of `workers` processes, for environments and agents that compute.
+
+    The agents and tasks of the study must be picklable. A worker that dies, or sits in one episode for longer than the
+    episode's wall limit, is killed and replaced. Limits on calls, tokens and dollars of the whole study are checked
+    between episodes.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise BadInput("processes", workers, "at least 1")
+        self.workers = workers or os.cpu_count() or 1
+
+    async def run(
+        self, study: Study, jobs: Iterator[Job], *, account: Account, save: Save, stopping: asyncio.Event
+    ) -> None:
+        """See `Executor`."""
+        try:
+            from pebble import ProcessPool
+        except ImportError as error:
+            raise MissingExtra("pebble", "processes") from error
+        import multiprocessing
+
+        context = multiprocessing.get_context("spawn")  # forking a process that runs threads is unsafe
+        with ProcessPool(self.workers, initializer=_begin, initargs=(study,), context=context) as pool:
+
+            async def work() -> None:
+                for job in jobs:
+                    account.check()
+                    episode = await self._one(pool, study, job)
+                    account.add(episode.usage)
+                    await save(episode)
+                    if stopping.is_set():
+                        return
+
+            try:
+                await _all(work, min(self.workers, len(study)))
+            except BaseException:
+                pool.stop()
+                raise
+
+    async def _one(self, pool: Any, study: Study, job: Job) -> Episode:
+        from pebble import ProcessExpired
+
+        limit = study.limits.seconds
+        for death in range(1, WORKER_DEATHS + 1):
+            future = pool.schedule(_play, args=(job,), timeout=None if limit is None else limit + 1.0)
+            try:
+                return msgspec.msgpack.decode(await asyncio.wrap_future(future), type=Episode)
+            except TimeoutError:
+                return _lost(study, job, "timeout", f"no end after {limit:.3g} s; the worker was stopped")
+            except ProcessExpired as error:
+                if death == WORKER_DEATHS:
+                    code = getattr(error, "exitcode", None)
+                    return _lost(study, job, "error", f"its worker process died {death} times (exit code {code})")
+        raise AssertionError("unreachable: the last death returns")
+
+
+async def _all(work: Callable[[], Awaitable[None]], count: int) -> None:
+    """Run `count` workers; the first failure cancels the others and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(work())  # pyright: ignore[reportArgumentType]
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
+def _lost(study: Study, job: Job, reason: str, error: str) -> Episode:
+    return Episode(
+        study=study.name,
+        index=job.index,
+        agent=job.agent,
+        task=study.tasks[job.task].id,
+        seed=job.seed,
+        status="failed",
+        reason=reason,
+        error=error,
+    )
+
+
+_study: Study | None = None
+
+
+def _begin(study: Study) -> None:
+    global _study
+    _study = study
+
+
+def _play(job: Job) -> bytes:
+    assert _study is not None
+    return msgspec.msgpack.encode(asyncio.run(_study.play(job, Account("worker"))), enc_hook=str)

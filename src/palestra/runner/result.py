@@ -1,0 +1,160 @@
+"""What a study gave: read back from the store, as rows, a DataFrame, a summary by agent, a printable table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from palestra.core.errors import BadInput
+from palestra.core.intervals import mean_interval
+from palestra.core.records import Episode, Usage
+from palestra.store.reading import Reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+
+class Summary(Struct, frozen=True):
+    """One agent's results: mean score over finished episodes with a 95 % interval, failures, cost."""
+
+    agent: str
+    episodes: int
+    failed: int
+    score: float
+    low: float
+    high: float
+    steps: float  # mean
+    usage: Usage
+    seconds: float  # mean wall seconds of an episode
+
+
+class Result:
+    """The episodes of one study. Nothing is held in memory: every method reads the store."""
+
+    def __init__(self, reading: Reading, study: int, name: str) -> None:
+        self.reading, self.study, self.name = reading, study, name
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=110)
+        with console.capture() as captured:
+            console.print(self.table())
+        return captured.get().rstrip()
+
+    def _repr_html_(self) -> str:
+        return self._summary_frame().to_html(index=False, float_format=lambda value: f"{value:.3g}")
+
+    def frame(self) -> pd.DataFrame:
+        """One row an episode, with a column for each metric that the environment reported."""
+        import pandas as pd
+
+        frame = self.reading.table("episodes", study=self.study)
+        decode = msgspec.json.Decoder(dict[str, float]).decode
+        metrics = pd.DataFrame.from_records([decode(text) for text in frame.pop("metrics")])
+        metrics = metrics.drop(columns=[name for name in metrics if name in frame])
+        return pd.concat([frame, metrics], axis=1)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary an episode: the columns of the store, `metrics` and `output` decoded."""
+        rows = self.reading.rows("episodes", study=self.study)
+        for row in rows:
+            row["metrics"] = msgspec.json.decode(row["metrics"])
+            row["output"] = None if row["output"] is None else msgspec.json.decode(row["output"])
+        return rows
+
+    def episodes(self, where: Callable[[Episode], bool] = lambda episode: True) -> list[Episode]:
+        """The whole records, with steps and calls, of the episodes that `where` accepts."""
+        return [episode for episode in self.reading.episodes(study=self.study) if where(episode)]
+
+    def scores(self, agent: str, *, metric: str = "score") -> dict[tuple[str, int], float]:
+        """The agent's `metric` in each finished episode, by (task, seed): agents pair up by these keys."""
+        found: dict[tuple[str, int], float] = {}
+        for row in self.rows():
+            if row["agent"] == agent and row["status"] == "done":
+                value = row["score"] if metric == "score" else row["metrics"].get(metric)
+                if value is not None:
+                    found[row["task"], row["seed"]] = value
+        return found
+
+    def summary(self) -> dict[str, Summary]:
+        """Results by agent."""
+        grouped: dict[str, list[Mapping[str, Any]]] = {}
+        for row in self.reading.rows("episodes", study=self.study):
+            grouped.setdefault(row["agent"], []).append(row)
+        return {agent: _summary(agent, rows) for agent, rows in grouped.items()}
+
+    def of(self, agent: str) -> Summary:
+        """One agent's results."""
+        summary = self.summary()
+        if agent not in summary:
+            raise BadInput("agent", agent, choices=summary)
+        return summary[agent]
+
+    def table(self) -> Table:
+        """The summary as a rich table."""
+        from rich.table import Table
+
+        table = Table(title=f"{self.name} · run {self.reading.run.id}", title_justify="left")
+        for heading in ("agent", "score", "95 % interval", "episodes", "failed", "tokens", "cost", "s/episode"):
+            table.add_column(heading, justify="left" if heading == "agent" else "right")
+        for one in self.summary().values():
+            table.add_row(
+                one.agent,
+                f"{one.score:.3f}",
+                f"{one.low:.3f} … {one.high:.3f}",
+                str(one.episodes),
+                str(one.failed),
+                f"{one.usage.tokens:,}",
+                f"${one.usage.usd:.4f}",
+                f"{one.seconds:.2f}",
+            )
+        return table
+
+    def _summary_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame.from_records(
+            [
+                {
+                    "agent": one.agent,
+                    "score": one.score,
+                    "low": one.low,
+                    "high": one.high,
+                    "episodes": one.episodes,
+                    "failed": one.failed,
+                    "tokens": one.usage.tokens,
+                    "usd": one.usage.usd,
+                    "seconds": one.seconds,
+                }
+                for one in self.summary().values()
+            ]
+        )
+
+
+def _summary(agent: str, rows: list[Mapping[str, Any]]) -> Summary:
+    done = [row for row in rows if row["status"] == "done" and row["score"] is not None]
+    score, low, high = mean_interval([row["score"] for row in done])
+    usage = Usage(
+        calls=sum(row["calls"] for row in rows),
+        input_tokens=sum(row["input_tokens"] for row in rows),
+        output_tokens=sum(row["output_tokens"] for row in rows),
+        cached_tokens=sum(row["cached_tokens"] for row in rows),
+        usd=sum(row["usd"] for row in rows),
+        seconds=sum(row["model_seconds"] for row in rows),
+    )
+    return Summary(
+        agent=agent,
+        episodes=len(rows),
+        failed=sum(row["status"] == "failed" for row in rows),
+        score=score,
+        low=low,
+        high=high,
+        steps=sum(row["steps"] for row in rows) / len(rows),
+        usage=usage,
+        seconds=sum(row["seconds"] for row in rows) / len(rows),
+    )

@@ -1,0 +1,331 @@
+"""Reading runs back: whole episodes as records, conversations, tables as pandas or polars, exports, a fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, Select, func, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from palestra.core.claims import ClaimResult
+from palestra.core.errors import BadInput, MissingExtra
+from palestra.core.records import Call, Episode, Message, Step, Usage
+from palestra.store import schema
+from palestra.store.store import RunRow, Store, store_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+CHUNK = 20_000  # rows turned into columns at a time, so that no table is held twice
+EXPORTS = ("parquet", "csv")
+
+
+class Reading:
+    """What a run recorded.
+
+    Args:
+        store: the store.
+        run: the run, or its id.
+    """
+
+    def __init__(self, store: Store, run: RunRow | str = "last") -> None:
+        self.store = store
+        self.run = store.run(run) if isinstance(run, str) else run
+
+    def table(self, name: str, *, study: int | None = None) -> pd.DataFrame:
+        """A table of the run as a pandas DataFrame; texts of steps are filled in.
+
+        Args:
+            name: episodes, steps, calls, studies, texts, messages, metrics, claims, artifacts, runs.
+            study: only the episodes of this study.
+        """
+        import pandas as pd
+
+        names, chunks = self._chunks(name, study)
+        frames = [pd.DataFrame.from_records(rows, columns=names) for rows in chunks]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=pd.Index(names))
+
+    def polars(self, name: str, *, study: int | None = None) -> pl.DataFrame:
+        """A table of the run as a polars DataFrame."""
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise MissingExtra("polars", "data") from error
+        names, chunks = self._chunks(name, study)
+        frames = [pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None) for rows in chunks]
+        return pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame(schema=names)
+
+    def rows(self, name: str, *, study: int | None = None) -> list[dict[str, Any]]:
+        """A table of the run as dictionaries."""
+        names, chunks = self._chunks(name, study)
+        return [dict(zip(names, row, strict=True)) for rows in chunks for row in rows]
+
+    def done(self, study: int, *, statuses: Sequence[str] = ("done", "failed")) -> list[int]:
+        """The indices of the study's episodes that have one of `statuses`, ascending."""
+        table = schema.episodes
+        query = (
+            select(table.c.index)
+            .where(table.c.run == self.run.key, table.c.study == study, table.c.status.in_(statuses))
+            .order_by(table.c.episode)
+        )
+        with self.store.read() as connection:
+            return list(connection.execute(query).scalars())
+
+    def usage(self, *, by: Sequence[str] = ("agent", "role", "stage")) -> list[dict[str, Any]]:
+        """Calls, tokens, dollars and model seconds, summed over the run's calls for each value of `by`."""
+        calls = schema.calls
+        for name in by:
+            if name not in calls.c:
+                raise BadInput("by", name, choices=calls.c.keys())
+        groups = [calls.c[name] for name in by]
+        sums = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd", "seconds")
+        query = (
+            select(*groups, *(func.sum(calls.c[name]).label(name) for name in sums))
+            .where(calls.c.run == self.run.key)
+            .group_by(*groups)
+            .order_by(*groups)
+        )
+        with self.store.read() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def claims(self) -> list[ClaimResult]:
+        """The claims that the run measured, in the order in which it stated them."""
+        table = schema.claims
+        query = select(table.c.record).where(table.c.run == self.run.key).order_by(table.c.position)
+        with self.store.read() as connection:
+            return [msgspec.json.decode(text, type=ClaimResult) for text in connection.execute(query).scalars()]
+
+    def conversation(self, message: int) -> list[Message]:
+        """The messages from the start up to the one numbered `message`."""
+        with self.store.read() as connection:
+            return _Texts(connection, self.run.key).conversation(message)
+
+    def episode(self, number: int) -> Episode:
+        """One episode, whole.
+
+        Raises:
+            BadInput: the run has no such episode.
+        """
+        for episode in self.episodes(number=number):
+            return episode
+        raise BadInput("episode", number, f"the number of an episode of run {self.run.id}")
+
+    def episodes(self, *, study: int | None = None, number: int | None = None) -> Iterator[Episode]:
+        """The run's episodes in the order of the plan, each with its steps and calls."""
+        with self.store.read() as connection:
+            texts = _Texts(connection, self.run.key)
+            for row in self._all(connection, schema.episodes, study=study, number=number).mappings():
+                yield _episode(row, self._steps(connection, row["episode"], texts), self._calls(connection, row, texts))
+
+    def calls(self) -> Iterator[Call]:
+        """All calls of the run, in order of episode."""
+        with self.store.read() as connection:
+            texts = _Texts(connection, self.run.key)
+            for row in self._all(connection, schema.calls).mappings():
+                yield _call(row, texts)
+
+    def fingerprint(self) -> str:
+        """A digest of everything the run recorded except when and how fast it happened.
+
+        Two runs with the same seed, settings and replies have the same fingerprint, at any concurrency.
+        """
+        digest = blake2b(digest_size=16)
+        for episode in self.episodes():
+            for call in episode.calls:
+                call.started, call.usage.seconds, call.retries = 0.0, 0.0, 0
+            episode.calls.sort(key=lambda call: (call.step, call.agent, call.stage, call.request))
+            episode.started, episode.seconds, episode.attempt = 0.0, 0.0, 1
+            episode.usage.seconds = 0.0
+            digest.update(msgspec.json.encode(episode, order="sorted"))
+        for claim in self.claims():
+            digest.update(msgspec.json.encode([claim.name, claim.holds]))
+        return digest.hexdigest()
+
+    def export(self, folder: Path, *, format: Literal["parquet", "csv"] = "parquet") -> list[Path]:
+        """Write every table of the run into `folder`, one file each; returns the files."""
+        if format not in EXPORTS:
+            raise BadInput("format", format, choices=EXPORTS)
+        folder.mkdir(parents=True, exist_ok=True)
+        files: list[Path] = []
+        for name in schema.READABLE:
+            frame = self.table(name)
+            file = folder / f"{name}.{format}"
+            if format == "csv":
+                frame.to_csv(file, index=False)
+            else:
+                try:
+                    frame.to_parquet(file, index=False)
+                except ImportError as error:
+                    raise MissingExtra("pyarrow", "data") from error
+            files.append(file)
+        return files
+
+    def _chunks(self, name: str, study: int | None) -> tuple[list[str], Iterator[list[tuple[Any, ...]]]]:
+        if name not in schema.READABLE:
+            raise BadInput("table", name, choices=schema.READABLE)
+        query = self._query(name, study)
+        names = [column.name for column in query.selected_columns]
+
+        def read() -> Iterator[list[tuple[Any, ...]]]:
+            try:
+                with self.store.read() as connection:
+                    result = connection.execution_options(stream_results=True).execute(query)
+                    while rows := result.fetchmany(CHUNK):
+                        yield [tuple(row) for row in rows]
+            except SQLAlchemyError as error:
+                raise store_error(error, self.store.where) from None
+
+        return names, read()
+
+    def _query(self, name: str, study: int | None) -> Select[Any]:
+        table = schema.READABLE[name]
+        columns = [column for column in table.columns if column.name != "run"]
+        owner = table.c.key if name == "runs" else table.c.run
+        if name == "steps":
+            seen, done = schema.texts.alias("seen"), schema.texts.alias("done_text")
+            columns[columns.index(table.c.observation)] = seen.c.body.label("observation")  # pyright: ignore
+            columns[columns.index(table.c.action)] = done.c.body.label("action")  # pyright: ignore
+            query = (
+                select(*columns)
+                .join(seen, (seen.c.run == table.c.run) & (seen.c.text == table.c.observation))
+                .join(done, (done.c.run == table.c.run) & (done.c.text == table.c.action))
+            )
+        else:
+            query = select(*columns)
+        query = query.where(owner == self.run.key).order_by(*table.primary_key.columns)
+        if study is not None and "episode" in table.c:
+            query = query.where(table.c.episode >= study << 32, table.c.episode < (study + 1) << 32)
+        return query
+
+    def _all(self, connection: Connection, table: Any, *, study: int | None = None, number: int | None = None) -> Any:
+        query = select(table).where(table.c.run == self.run.key).order_by(*table.primary_key.columns)
+        if study is not None:
+            query = query.where(table.c.episode >= study << 32, table.c.episode < (study + 1) << 32)
+        if number is not None:
+            query = query.where(table.c.episode == number)
+        return connection.execute(query)
+
+    def _steps(self, connection: Connection, episode: int, texts: _Texts) -> list[Step]:
+        return [
+            Step(
+                index=row["step"],
+                agent=row["agent"],
+                observation=texts.text(row["observation"]),
+                action=texts.text(row["action"]),
+                reward=row["reward"],
+                info=_json(row["info"]) or {},
+            )
+            for row in self._all(connection, schema.steps, number=episode).mappings()
+        ]
+
+    def _calls(self, connection: Connection, episode: Any, texts: _Texts) -> list[Call]:
+        rows = self._all(connection, schema.calls, number=episode["episode"]).mappings()
+        return [_call(row, texts) for row in rows]
+
+
+class _Texts:
+    """Looks up texts and messages of a run by number, each once."""
+
+    def __init__(self, connection: Connection, run: int) -> None:
+        self.connection, self.run = connection, run
+        self._bodies: dict[int, str] = {}
+        self._nodes: dict[int, tuple[int | None, Message]] = {}
+
+    def text(self, number: int) -> str:
+        found = self._bodies.get(number)
+        if found is None:
+            table = schema.texts
+            query = select(table.c.body).where(table.c.run == self.run, table.c.text == number)
+            found = self._bodies[number] = self.connection.execute(query).scalar_one()
+        return found
+
+    def conversation(self, message: int | None) -> list[Message]:
+        said: list[Message] = []
+        while message is not None:
+            message, one = self._node(message)
+            said.append(one)
+        return said[::-1]
+
+    def message(self, number: int) -> Message:
+        return self._node(number)[1]
+
+    def _node(self, number: int) -> tuple[int | None, Message]:
+        found = self._nodes.get(number)
+        if found is None:
+            table = schema.messages
+            query = select(table).where(table.c.run == self.run, table.c.message == number)
+            row = self.connection.execute(query).mappings().one()
+            if row["extra"] is None:
+                message = Message(row["role"], self.text(row["text"]))
+            else:
+                message = msgspec.json.decode(row["extra"], type=Message)
+            found = self._nodes[number] = (row["parent"], message)
+        return found
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else msgspec.json.decode(text)
+
+
+def _call(row: Any, texts: _Texts) -> Call:
+    return Call(
+        agent=row["agent"],
+        role=row["role"],
+        stage=row["stage"],
+        step=row["step"],
+        kind=row["kind"],
+        model=row["model"],
+        engine=row["engine"],
+        request=bytes(row["request"]),
+        messages=tuple(texts.conversation(row["prompt"])),
+        reply=None if row["reply"] is None else texts.message(row["reply"]),
+        usage=Usage(
+            calls=row["calls"],
+            input_tokens=row["input_tokens"],
+            output_tokens=row["output_tokens"],
+            cached_tokens=row["cached_tokens"],
+            usd=row["usd"],
+            seconds=row["seconds"],
+        ),
+        finish_reason=row["finish_reason"],
+        started=row["started"],
+        retries=row["retries"],
+        error=row["error"],
+        seed=row["seed"],
+        output=_json(row["output"]),
+    )
+
+
+def _episode(row: Any, steps: list[Step], calls: list[Call]) -> Episode:
+    return Episode(
+        study=str(row["study"]),
+        index=row["index"],
+        agent=row["agent"],
+        task=row["task"],
+        seed=row["seed"],
+        status=row["status"],
+        reason=row["reason"],
+        score=row["score"],
+        reward=row["reward"],
+        metrics=_json(row["metrics"]),
+        steps=steps,
+        calls=calls,
+        usage=Usage(
+            calls=sum(call.usage.calls for call in calls),
+            input_tokens=row["input_tokens"],
+            output_tokens=row["output_tokens"],
+            cached_tokens=row["cached_tokens"],
+            usd=row["usd"],
+            seconds=row["model_seconds"],
+        ),
+        started=row["started"],
+        seconds=row["seconds"],
+        attempt=row["attempt"],
+        error=row["error"],
+        output=_json(row["output"]),
+    )
