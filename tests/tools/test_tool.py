@@ -34,7 +34,7 @@ async def look(where: Point, mode: Literal["near", "far"] = "near", tags: list[s
 def test_the_schema_comes_from_annotations_and_docstring():
     spec = look.spec
     assert spec.name == "look"
-    assert spec.description == "Look at a place.\nThe light is good."
+    assert spec.description == "Look at a place.\n\nThe light is good."
     assert spec.parameters["required"] == ["where"]
     assert spec.parameters["additionalProperties"] is False
     assert spec.parameters["properties"]["where"]["description"] == "the place, in metres."

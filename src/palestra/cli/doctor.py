@@ -35,7 +35,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "viewer": ("the browser view", ("starlette", "uvicorn", "jinja2", "plotly")),
     "polars": ("polars tables", ("polars",)),
 }
-KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")  # what OpenAI-compatible endpoints read
+KEYS = ("OPENAI_API_KEY",)  # what OpenAI-compatible endpoints read
 
 
 class Check(Struct, frozen=True):
@@ -76,6 +76,18 @@ def checks(*, store: str | None = None) -> list[Check]:
         *((f"key {name}", partial(key, name)) for name in KEYS),
     ]
     return [_safely(name, look) for name, look in looks]
+
+
+def report(*, json: bool = False, store: str | None = None) -> bool:
+    """Print the checks, as a table or as JSON; whether everything needed is there."""
+    found = checks(store=store)
+    if json:
+        from palestra.cli.output import write_json
+
+        write_json(found)
+    else:
+        _print(found)
+    return ready(found)
 
 
 def ready(found: Iterable[Check]) -> bool:
@@ -165,8 +177,25 @@ def bf16() -> Check:
 def key(name: str) -> Check:
     """The environment variable `name` is set; its value is not looked at."""
     there = bool(os.environ.get(name))
-    remedy = "" if there else f"export {name}=…   (only for endpoints; the embedded model needs none)"
+    remedy = "" if there else f"export {name}=… (for endpoints only)"
     return Check(f"key {name}", there, "set" if there else "not set", remedy, needed=False)
+
+
+def _print(found: list[Check]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "", "found", "what brings it"):
+        table.add_column(heading, overflow="fold")
+    for check in found:
+        mark = "[green]✓[/green]" if check.ok else "[red]✗[/red]" if check.needed else "[yellow]–[/yellow]"
+        table.add_row(mark, check.name, escape(check.detail), escape(check.remedy))
+    console = Console()
+    console.print(table)
+    lacking = [check.name for check in found if check.needed and not check.ok]
+    console.print(f"\nNeeded and missing: {', '.join(lacking)}" if lacking else "\nEverything needed is there.")
 
 
 def _safely(name: str, look: Callable[[], Check]) -> Check:

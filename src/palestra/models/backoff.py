@@ -107,7 +107,9 @@ def duration(text: str | None) -> float | None:
     if text is None:
         return None
     if (seconds := _number(text)) is not None:
-        return max(0.0, seconds - time.time()) if seconds > 1e9 else seconds
+        if seconds < 1e9:
+            return seconds
+        return max(0.0, (seconds / 1000 if seconds > 1e11 else seconds) - time.time())  # a moment, in s or ms
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text.strip():
         return None
@@ -115,8 +117,10 @@ def duration(text: str | None) -> float | None:
 
 
 def _retry_after(text: str | None) -> float | None:
-    if text is None or (seconds := _number(text)) is not None:
-        return None if text is None else seconds
+    if text is None:
+        return None
+    if (seconds := _number(text)) is not None:
+        return seconds
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError, IndexError):

@@ -150,8 +150,7 @@ class Model:
                 async with aclosing(ask(request)) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, Completion):
-                            reply = self._named(piece)
-                            usage = reply.usage
+                            reply, usage = cast(Completion, self._named(piece)), piece.usage
                             self._keep(key, reply)
                         else:
                             said.append(piece)

@@ -68,7 +68,9 @@ def load_prices(path: str | Path | None = None) -> dict[str, Price]:
     except BadInput as error:
         raise BadInput(field, str(path), str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(field, str(path), f"model → input, output, cached dollars per million tokens ({error})") from None
+        raise BadInput(
+            field, str(path), f"model → input, output, cached dollars per million tokens ({error})"
+        ) from None
 
 
 def price_of(prices: Mapping[str, Price], *names: str) -> Price | None:

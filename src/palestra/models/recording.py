@@ -5,13 +5,13 @@ The two directions stand side by side because a replayed reply must be equal to 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from palestra.core import errors
 from palestra.core.errors import PalestraError
-from palestra.core.records import Call, Completion, Message, TokenLogprob, Usage
+from palestra.core.records import JSON, Call, Completion, Message, TokenLogprob, Usage
 from palestra.core.scope import Scope
 from palestra.models.engine import Failure, Output, Request
 
@@ -89,12 +89,12 @@ def reply_of(call: Call) -> Completion | Output | Failure | None:
     [-0.1, -3.0]
     """
     if call.kind == "complete" and call.reply is not None:
-        output, logprobs = call.output, ()
-        if call.error is not None:
-            output = None
-        elif isinstance(output, dict) and LOGPROBS in output:
+        parsed: Any = None if call.error is not None else call.output
+        logprobs: tuple[TokenLogprob, ...] = ()
+        if isinstance(parsed, dict) and LOGPROBS in parsed:
+            output = cast(JSON, parsed)
             logprobs = msgspec.convert(_finite(output[LOGPROBS]), tuple[TokenLogprob, ...])
-            output = output["parsed"]
+            parsed = output["parsed"]
         return Completion(
             message=call.reply,
             usage=call.usage,
@@ -103,13 +103,14 @@ def reply_of(call: Call) -> Completion | Output | Failure | None:
             engine=call.engine,
             retries=call.retries,
             logprobs=logprobs,
-            parsed=output,
+            parsed=parsed,
         )
     if call.error is not None:
         error = _error_of(call)
         return None if error is None else Failure(error, call.usage)
     if call.kind == "score" and isinstance(call.output, dict):
-        scores = [call.output[message.text] for message in call.messages[1:]]
+        by_text = cast("dict[str, float | None]", call.output)
+        scores = [by_text[message.text] for message in call.messages[1:]]
         return Output([float("-inf") if score is None else score for score in scores], call.usage)
     return None
 
@@ -147,7 +148,7 @@ def _error_of(call: Call) -> PalestraError | None:
     error = kind.__new__(kind)
     error.args = (text,)
     if isinstance(call.output, dict):
-        error.__dict__.update(call.output)
+        error.__dict__.update(cast(JSON, call.output))
     if call.retries:
         error.__dict__["retries"] = call.retries
     return error
@@ -156,7 +157,7 @@ def _error_of(call: Call) -> PalestraError | None:
 def _finite(value: Any) -> Any:
     """Minus infinity where JSON, which has no infinities, kept null."""
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_finite(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: _finite(item) for name, item in cast(JSON, value).items()}
     return float("-inf") if value is None else value

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from palestra.core.budget import Account
-from palestra.core.errors import BadInput, BudgetExceeded, MissingExtra
+from palestra.core.errors import BadInput, BudgetExceeded
 from palestra.core.records import Episode
 from palestra.runner.study import Job, Study
 
@@ -31,7 +31,11 @@ class Executor(Protocol):
 
 
 class Local:
-    """Runs `concurrency` episodes at a time in this process's event loop."""
+    """Runs up to `concurrency` episodes at a time in this process's event loop.
+
+    Workers are started only as they are needed: another one when all there are wait for something. Episodes that never
+    wait are then played by two workers whatever the concurrency, instead of by thousands that take turns.
+    """
 
     def __init__(self, concurrency: int = 32) -> None:
         if concurrency < 1:
@@ -42,22 +46,36 @@ class Local:
         self, study: Study, jobs: Iterator[Job], *, account: Account, save: Save, stopping: asyncio.Event
     ) -> None:
         """See `Executor`."""
-
+        workers = playing = 0
         spent: list[BudgetExceeded] = []
 
         async def work() -> None:
-            try:
-                for job in jobs:
+            nonlocal workers, playing
+            for job in jobs:
+                playing += 1
+                if playing == workers < self.concurrency:
+                    workers += 1
+                    group.create_task(work())
+                try:
                     account.check()
-                    await save(await study.play(job, account))
-                    await asyncio.sleep(0)  # episodes that never wait must not starve the others
-                    if stopping.is_set():
-                        return
-            except BudgetExceeded as error:  # siblings go on: those that need no further call still finish
-                spent.append(error)
-                stopping.set()
+                    episode = await study.play(job, account)
+                except BudgetExceeded as error:  # siblings go on: those that need no further call still finish
+                    spent.append(error)
+                    stopping.set()
+                    return
+                finally:
+                    playing -= 1
+                await save(episode)
+                await asyncio.sleep(0)  # episodes that never wait must not starve the others
+                if stopping.is_set():
+                    return
 
-        await _all(work, min(self.concurrency, len(study)))
+        try:
+            async with asyncio.TaskGroup() as group:
+                workers = 1
+                group.create_task(work())
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
         if spent:
             raise spent[0]
 
@@ -79,11 +97,9 @@ class Processes:
         self, study: Study, jobs: Iterator[Job], *, account: Account, save: Save, stopping: asyncio.Event
     ) -> None:
         """See `Executor`."""
-        try:
-            from pebble import ProcessPool
-        except ImportError as error:
-            raise MissingExtra("pebble", "processes") from error
         import multiprocessing
+
+        from pebble import ProcessPool
 
         context = multiprocessing.get_context("spawn")  # forking a process that runs threads is unsafe
         with ProcessPool(self.workers, initializer=_begin, initargs=(study,), context=context) as pool:
@@ -98,7 +114,12 @@ class Processes:
                         return
 
             try:
-                await _all(work, min(self.workers, len(study)))
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(self.workers, len(study))):
+                        group.create_task(work())
+            except BaseExceptionGroup as several:
+                pool.stop()
+                raise several.exceptions[0] from None
             except BaseException:
                 pool.stop()
                 raise
@@ -118,16 +139,6 @@ class Processes:
                     code = getattr(error, "exitcode", None)
                     return _lost(study, job, "error", f"its worker process died {death} times (exit code {code})")
         raise AssertionError("unreachable: the last death returns")
-
-
-async def _all(work: Callable[[], Awaitable[None]], count: int) -> None:
-    """Run `count` workers; the first failure cancels the others and is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(count):
-                group.create_task(work())  # pyright: ignore[reportArgumentType]
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
 
 
 def _lost(study: Study, job: Job, reason: str, error: str) -> Episode:

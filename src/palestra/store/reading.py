@@ -55,7 +55,7 @@ class Reading:
         try:
             import polars as pl
         except ImportError as error:
-            raise MissingExtra("polars", "data") from error
+            raise MissingExtra("polars", "polars") from error
         names, chunks = self._chunks(name, study)
         frames = [pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None) for rows in chunks]
         return pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame(schema=names)
@@ -158,10 +158,7 @@ class Reading:
             if format == "csv":
                 frame.to_csv(file, index=False)
             else:
-                try:
-                    frame.to_parquet(file, index=False)
-                except ImportError as error:
-                    raise MissingExtra("pyarrow", "data") from error
+                frame.to_parquet(file, index=False)
             files.append(file)
         return files
 

@@ -201,8 +201,8 @@ class Sandbox:
             command = [*command, "/run/program.py"]
         files = {path: _memory_file(content, stack) for path, content in contents.items()}
         data = [part for path, file in files.items() for part in ("--ro-bind-data", str(file), path)]
-        # The root itself is a tmpfs without a size: nothing may be written to it, so it is closed last.
-        closing = ["--remount-ro", "/", "--chdir", HOME, "--"]
+        # The root itself and /dev are tmpfs without a size: nothing may be written there, so they are closed last.
+        closing = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME, "--"]
         return [*self._isolation(), *data, *closing, *command], list(files.values()), None
 
     def _isolation(self) -> list[str]:
@@ -220,7 +220,11 @@ class Sandbox:
         for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
             if not f"{prefix}/".startswith("/usr/"):
                 flags += ["--ro-bind", prefix, prefix]
-        flags += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/tmp"]  # noqa: S108  (inside, private)
+        # Under root, user 1000 inside is still the kernel's root, who owns the system's settings: close them.
+        flags += ["--proc", "/proc"]
+        for path in ("/proc/sys", "/proc/sysrq-trigger"):
+            flags += ["--ro-bind-try", path, path]
+        flags += ["--dev", "/dev", "--size", size, "--tmpfs", "/tmp"]  # noqa: S108  (inside, private)
         flags += ["--size", size, "--tmpfs", "/dev/shm"]  # noqa: S108
         flags += ["--bind", self.folder, HOME] if self.folder else ["--size", size, "--tmpfs", HOME]
         for path in self.read_only:

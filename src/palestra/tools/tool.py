@@ -188,4 +188,4 @@ def _docstring(text: str) -> tuple[str, dict[str, str]]:
             elif current and line.strip():
                 helps[current] = f"{helps[current]} {line.strip()}".strip()
     above = "\n".join(body).strip()
-    return re.sub(r"[ \t]*\n(?!\n)[ \t]*", " ", above).strip(), helps
+    return re.sub(r"(?<!\n)\n(?!\n)[ \t]*", " ", above), helps  # paragraphs stay, line breaks go

@@ -14,7 +14,7 @@ import numpy as np
 from palestra.core.errors import BadInput
 from palestra.learn.equilibria import conditions
 from palestra.learn.equilibria.continuation import solve
-from palestra.learn.equilibria.stage import Stage, report
+from palestra.learn.equilibria.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _solve(tensors, tau, eps, penalty, regulariser, tol, start) -> BatchRQE:
     stage = Stage.build(tensors, tau, eps, penalty, regulariser)
     first = None if start is None else np.concatenate([np.log(np.asarray(x, float)) for x in start], axis=-1)
     y, _, _ = solve(stage, first)
-    facts = report(stage, y)
+    facts = stage.report(y)
     if penalty == "none":
         condition = np.full(stage.batch, np.nan)
     else:

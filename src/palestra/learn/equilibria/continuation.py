@@ -8,7 +8,7 @@ is where tools that step in lambda stall (gambitproject/gambit#492).
 
 import numpy as np
 
-from palestra.learn.equilibria.stage import Stage, equation, linearise, normalise
+from palestra.learn.equilibria.stage import Stage, normalise
 
 _LONGEST = 3.0  # a Newton step changes no log-probability by more than this
 _FLAT = 1e-13  # size of F, in log-probability, at which iterating stops
@@ -25,7 +25,7 @@ def newton(stage: Stage, y: np.ndarray, t: np.ndarray, *, steps: int = 12, goal:
     history = []
     for _ in range(steps):
         part = stage if len(live) == stage.batch else stage.take(live)
-        line = linearise(part, y[live], t[live])
+        line = part.linearise(y[live], t[live])
         error[live] = abs(line.value).max(-1)
         history.append(float(error.max()))
         todo = error[live] > goal
@@ -44,14 +44,14 @@ def newton(stage: Stage, y: np.ndarray, t: np.ndarray, *, steps: int = 12, goal:
         live = live[~stuck]
         if not len(live):
             break
-    error = abs(equation(stage, y, t)).max(-1)
+    error = abs(stage.equation(y, t)).max(-1)
     return y, error, [*history, float(error.max())]
 
 
 def _shorten(part, t, base, move, trial, before):
     size = np.ones(len(base))
     for _ in range(6):
-        after = abs(equation(part, trial, t)).max(-1)
+        after = abs(part.equation(trial, t)).max(-1)
         worse = ~(after < before) & (before > 0.1)
         if not worse.any():
             break
@@ -63,7 +63,8 @@ def _shorten(part, t, base, move, trial, before):
 def solve(stage: Stage, start: np.ndarray | None = None, *, accept: float = 1e-9):
     """Solve every game of a batch at t = 1; returns (y, error, history).
 
-    First plain Newton from `start` (default uniform); games that miss are continued in t with adaptive steps.
+    First plain Newton from `start` (default uniform); games that miss are continued in t with adaptive steps, and the
+    few whose path folds (only outside the tractable region) are traced by arclength one by one.
     """
     ones = np.ones(stage.batch)
     y, error, history = newton(stage, stage.uniform() if start is None else np.array(start), ones)
@@ -74,6 +75,10 @@ def solve(stage: Stage, start: np.ndarray | None = None, *, accept: float = 1e-9
         again, error_again, more = newton(part, y[missed], ones[missed], steps=30)
         y[missed], error[missed] = again, error_again
         history += more
+    for b in np.flatnonzero(~(error <= accept)):
+        found, after, _ = trace(stage.take([b]))
+        if after[0] < error[b]:
+            y[b], error[b] = found[0], after[0]
     return y, error, history
 
 
@@ -87,7 +92,7 @@ def _continue(stage: Stage, *, smallest: float = 1e-5, rounds: int = 400) -> np.
             break
         part = stage.take(live)
         goal = np.minimum(t[live] + step[live], 1.0)
-        line = linearise(part, y[live], t[live])
+        line = part.linearise(y[live], t[live])
         guess = y[live] - _solve(line.jacobian, line.by_t) * (goal - t[live])[:, None]
         found, error, _ = newton(part, guess, goal, steps=8, goal=1e-10)
         jump = abs(found - guess).max(-1)
@@ -105,7 +110,7 @@ def trace(stage: Stage, *, most: int = 4000, longest: float = 2.0):
     y, t = stage.uniform(), np.zeros(1)
     size, tangent, history = 0.1, None, [0.0]
     for _ in range(most):
-        line = linearise(stage, y, t)
+        line = stage.linearise(y, t)
         ahead = _tangent(line.jacobian[0], line.by_t[0], tangent)
         while True:
             guess_y, guess_t = y + size * ahead[:-1], t + size * ahead[-1]
@@ -136,7 +141,7 @@ def _correct(stage, y, t, ahead):
     for _ in range(8):
         if t[0] < 0:
             return None
-        line = linearise(stage, y, t)
+        line = stage.linearise(y, t)
         if not np.isfinite(line.value).all():
             return None
         matrix = np.block([[line.jacobian[0], line.by_t[0][:, None]], [ahead[None]]])

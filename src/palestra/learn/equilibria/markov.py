@@ -17,7 +17,7 @@ from palestra.envs.games.forms import MarkovGame
 from palestra.learn.equilibria import conditions
 from palestra.learn.equilibria.continuation import solve
 from palestra.learn.equilibria.risk import risk_value
-from palestra.learn.equilibria.stage import Stage, report
+from palestra.learn.equilibria.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class RQEValueIteration:
                 q = q + np.stack([self._ahead(game, i, values[h + 1, i]) for i in range(n)])
             stage = Stage.build(list(q), self.tau, self.eps, self.penalty, self.regulariser)
             start, _, _ = solve(stage, start)
-            facts = report(stage, start)
+            facts = stage.report(start)
             values[h] = facts["values"].T
             residual = max(residual, float(facts["residual"].max()))
             for i in range(n):

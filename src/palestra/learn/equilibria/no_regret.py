@@ -15,7 +15,7 @@ import numpy as np
 
 from palestra.core.errors import BadInput, MissingExtra
 from palestra.learn.equilibria import conditions
-from palestra.learn.equilibria.roots import reciprocal_simplex
+from palestra.learn.equilibria.roots import reciprocal_simplex_jax
 
 try:
     import jax
@@ -25,6 +25,7 @@ except ImportError as error:  # pragma: no cover - depends on the installation
 
 STEP = 0.1  # for payoffs in [-1, 1]; divided by half the payoff range otherwise
 CHECK_EVERY = 25  # iterations between two residual checks
+ROOT_STEPS = 5  # Newton steps for a normaliser: measured error below 1e-15 for 16 outcomes, 1/s keeps weights alike
 
 
 def default_step(payoffs: Sequence[np.ndarray]) -> float:
@@ -151,7 +152,7 @@ def _policy_step(regulariser, x, u, eps, step):
     """argmin -x.u + eps nu(x) + B(x, x_t)/s: log barrier (eps + 1/s)/(c - u + 1/(s x_t)); entropy (e^u x_t^(1/s))^."""
     inverse = 1 / step
     if regulariser == "log_barrier":
-        return reciprocal_simplex(eps + inverse, inverse / x - u)
+        return reciprocal_simplex_jax(eps + inverse, inverse / x - u, steps=ROOT_STEPS)
     return _softmax((u + inverse * jnp.log(jnp.maximum(x, 1e-300))) / (eps + inverse))
 
 
@@ -161,7 +162,7 @@ def _adversary_step(penalty, p, w, q, tau, step):
     if penalty == "kl":
         log_p, log_q = jnp.log(jnp.maximum(p, 1e-300)), jnp.log(jnp.maximum(q, 1e-300))
         return _softmax((log_q / tau + inverse * log_p - w) / (1 / tau + inverse))
-    return reciprocal_simplex(q / tau + inverse, w + inverse / p)
+    return reciprocal_simplex_jax(q / tau + inverse, w + inverse / p, steps=ROOT_STEPS)
 
 
 def _residual(x, payoffs, tau, eps, penalty, regulariser):

@@ -22,7 +22,7 @@ def reciprocal_simplex(weights, offsets):
     array([0.5, 0.5])
     """
     if not isinstance(offsets, np.ndarray):
-        return _reciprocal_jax(weights, offsets)
+        return reciprocal_simplex_jax(weights, offsets)
     floor = np.min(offsets - weights, axis=-1, keepdims=True)  # c >= w_a - o_a because x_a <= 1
     shifted = offsets - floor
     c = np.zeros_like(floor)
@@ -37,7 +37,7 @@ def reciprocal_simplex(weights, offsets):
     return x / x.sum(-1, keepdims=True)
 
 
-def _reciprocal_jax(weights, offsets, steps: int = 12):
+def reciprocal_simplex_jax(weights, offsets, steps: int = 10):
     """The same root as a fixed number of Newton steps, for compiled learners (weights of comparable size)."""
     import jax
     import jax.numpy as jnp

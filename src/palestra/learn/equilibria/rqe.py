@@ -15,8 +15,9 @@ from palestra.core.errors import BadInput
 from palestra.envs.games.forms import NormalForm, check_payoffs
 from palestra.learn.equilibria import conditions
 from palestra.learn.equilibria.conditions import NoGuarantee
-from palestra.learn.equilibria.continuation import newton, solve, trace
-from palestra.learn.equilibria.stage import Stage, equation, normalise, report, respond_all
+from palestra.learn.equilibria.continuation import newton, solve
+from palestra.learn.equilibria.continuation import trace as follow
+from palestra.learn.equilibria.stage import Stage, normalise, respond_all
 
 METHODS = ("newton", "fixed_point", "no_regret")
 
@@ -141,25 +142,21 @@ def rqe(
         y, history = _iterate(stage, tol, int(options.get("iterations", 20_000)))
         return package(stage, y, history, tol=tol, method=method)
     _known(options, ())
-    follow = not (matched and conditions.holds(condition))
-    return solve_stage(tensors, tau, eps, penalty=penalty, regulariser=regulariser, tol=tol, trace=follow)
+    unsafe = not (matched and conditions.holds(condition))
+    return solve_stage(tensors, tau, eps, penalty=penalty, regulariser=regulariser, tol=tol, trace=unsafe)
 
 
 def solve_stage(payoffs, tau, eps, *, penalty: str, regulariser: str, tol: float, trace: bool) -> RQE:
     """Exact solution of one game with named penalty and regulariser; `trace` follows the path from uniform play."""
     tensors = payoffs.payoffs if isinstance(payoffs, NormalForm) else check_payoffs(payoffs)
     stage = stage_of(tensors, 1.0 if tau is None else tau, eps, penalty, regulariser)
-    y, error, history = _along(stage) if trace else solve(stage)
+    y, error, history = follow(stage) if trace else solve(stage)
     if not error[0] <= 1e-9:  # last resort: damped responses, then Newton from there
         y, more = _iterate(stage, 1e-10, 5000)
         polished, after, _ = newton(stage, y, np.ones(1), steps=30)
         if after[0] < 1e-9:
             y, history = polished, [*history, *more]
     return package(stage, y, history, tol=tol, method="newton")
-
-
-def _along(stage: Stage):
-    return trace(stage)
 
 
 def stage_of(tensors, tau, eps, penalty, regulariser) -> Stage:
@@ -169,7 +166,7 @@ def stage_of(tensors, tau, eps, penalty, regulariser) -> Stage:
 
 def package(stage: Stage, y: np.ndarray, history, *, tol: float, method: str) -> RQE:
     """The RQE object of a batch of one."""
-    facts = report(stage, y)
+    facts = stage.report(y)
     neutral = stage.penalty == "none"
     condition = float("nan") if neutral else conditions.rqe_condition(stage.tau[0], stage.eps[0])
     residual = float(facts["residual"][0])
@@ -198,11 +195,11 @@ def _iterate(stage: Stage, tol: float, iterations: int):
     """Damped best responses in log-policies; the damping halves whenever the error stops falling."""
     y, share = stage.uniform(), np.full(stage.batch, 1.0)
     ones = np.ones(stage.batch)
-    gap = -equation(stage, y, ones)
+    gap = -stage.equation(y, ones)
     history, last = [], abs(gap).max(-1)
     for _ in range(iterations):
         trial = normalise(stage, y + share[:, None] * gap)
-        gap_trial = -equation(stage, trial, ones)
+        gap_trial = -stage.equation(trial, ones)
         error = abs(gap_trial).max(-1)
         worse = error > last
         share = np.where(worse, np.maximum(0.5 * share, 1e-4), np.minimum(1.02 * share, 1.0))

@@ -57,6 +57,18 @@ class Stage:
         row = np.concatenate([np.full(a, -np.log(a)) for a in self.sizes])
         return np.broadcast_to(row, (self.batch, len(row))).copy()
 
+    def equation(self, y: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """F(y) = y - log reply(y), shape (B, sum A_i), with payoffs times t (B,)."""
+        return y - np.concatenate(respond_all(self, y, t)["log_reply"], axis=-1)
+
+    def linearise(self, y: np.ndarray, t: np.ndarray) -> "Linear":
+        """F and its exact derivatives at y."""
+        return linearise(self, y, t)
+
+    def report(self, y: np.ndarray) -> dict[str, object]:
+        """Policies, adversaries, values, residual and regret at t = 1."""
+        return report(self, y)
+
     def split(self, y: np.ndarray) -> list[np.ndarray]:
         """Cut (B, sum A_i) into n arrays (B, A_i)."""
         return np.split(y, np.cumsum(self.sizes)[:-1], axis=-1)
@@ -100,11 +112,6 @@ def respond_all(stage: Stage, y: np.ndarray, t: np.ndarray) -> dict[str, list[np
         for name, value in (("w", w), ("p", p), ("u", u), ("reply", reply), ("log_reply", log_reply)):
             out[name].append(value)
     return out
-
-
-def equation(stage: Stage, y: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """F(y) = y - log reply(y), shape (B, sum A_i)."""
-    return y - np.concatenate(respond_all(stage, y, t)["log_reply"], axis=-1)
 
 
 @dataclass(frozen=True)

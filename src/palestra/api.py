@@ -1,0 +1,355 @@
+"""The synchronous and asynchronous faces: run a system, evaluate agents on tasks, resume a run.
+
+They do what the command line does and print nothing: they make the run, hand it to the recipe and read it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from palestra import __version__
+from palestra.core.budget import Budget
+from palestra.core.claims import ClaimResult
+from palestra.core.errors import BadInput, BudgetExceeded, Interrupted, PalestraError
+from palestra.core.protocols import Task
+from palestra.core.records import SCALES, Scale
+from palestra.core.registry import System, system
+from palestra.core.tasks import Benchmark
+from palestra.runner.executors import Executor, Local, Processes
+from palestra.runner.progress import Display
+from palestra.runner.result import Result
+from palestra.runner.run import Run
+from palestra.runner.study import Agents
+from palestra.store.reading import Reading
+from palestra.store.store import RunRow, Store
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from palestra.models import Model
+
+T = TypeVar("T")
+DEFAULT_MODEL = "smollm2"
+EVALUATE = "evaluate"  # the system name of runs made by `evaluate`, which have no recipe of their own
+Models = Any  # a spec, a Model, or a mapping from roles to these
+
+
+class Outcome:
+    """How a run went: its claims, its status, and the way to everything it recorded."""
+
+    def __init__(self, store: Store, row: RunRow) -> None:
+        self.store, self.row, self.id = store, row, row.id
+        self.reading = Reading(store, row)
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=120)
+        with console.capture() as captured:
+            console.print(self.table())
+        return captured.get().rstrip()
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        rows = [{"claim": c.statement, "paper": c.paper, "measured": c.shown, "verdict": c.verdict} for c in self.claims]
+        return pd.DataFrame.from_records(rows).to_html(index=False)
+
+    @property
+    def status(self) -> str:
+        """done, failed, interrupted, or stopped (out of budget)."""
+        return self.row.status
+
+    @property
+    def claims(self) -> list[ClaimResult]:
+        """The claims that the run measured."""
+        return self.reading.claims()
+
+    def results(self) -> dict[str, Result]:
+        """The results of the run's studies, by name."""
+        return {row["name"]: Result(self.reading, row["study"], row["name"]) for row in self.reading.rows("studies")}
+
+    def table(self) -> Table:
+        """The claims as a rich table."""
+        return claims_table(self.claims, title=f"{self.row.system} · {self.row.scale} · run {self.id}")
+
+
+def claims_table(claims: Sequence[ClaimResult], *, title: str) -> Table:
+    """Claims as a rich table: what the paper reports, what was measured, whether it holds, on which evidence."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    marks = {True: "[green]✓ holds[/green]", False: "[red]✗ does not hold[/red]", None: "[yellow]– not shown[/yellow]"}
+    table = Table(title=title, title_justify="left", show_lines=True)
+    table.add_column("claim", ratio=4)
+    table.add_column("paper", ratio=3)
+    table.add_column("measured here", ratio=3)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("evidence", no_wrap=True)
+    for claim in claims:
+        measured = escape(claim.shown) + (f"\n[dim]{escape(claim.note)}[/dim]" if claim.note else "")
+        statement = f"[bold]{escape(claim.name)}[/bold]\n{escape(claim.statement)}"
+        table.add_row(statement, escape(claim.paper), measured, marks[claim.holds], claim.evidence)
+    return table
+
+
+async def arun(
+    slug: str,
+    *,
+    scale: Scale = "laptop",
+    model: Models = None,
+    set: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    store: Store | str | None = None,
+    budget: Budget | str | None = None,
+    replay: str | None = None,
+    concurrency: int = 32,
+    processes: int | None = None,
+    display: Display | None = None,
+) -> Outcome:
+    """Run a system and return its claims.
+
+    Args:
+        slug: the system, as in `palestra list`.
+        scale: smoke (under 20 s), laptop (minutes), paper (the published setting).
+        model: a model spec (`smollm2`, `openai/NAME`, `http://localhost:8000/v1#NAME`, `hf:PATH`), a Model, or a mapping
+            from roles to these.
+        set: settings of the system's Config.
+        seed, seeds: root of the seed tree; how many seeds the recipe uses.
+        store: where to record; see `palestra.Store`.
+        budget: limits of the whole run, as a `Budget` or as "tokens=…,usd=…,minutes=…,calls=…".
+        replay: a run whose recorded replies are used instead of asking the models.
+        concurrency: how many episodes at a time.
+        processes: run episodes in this many worker processes instead.
+
+    Raises:
+        BadInput: a wrong value; nothing was written.
+        PalestraError: the run failed, was stopped, or ran out of budget; what it finished is on disk.
+    """
+    chosen = system(slug)
+    scale = _scale(scale)
+    config = chosen.settings(scale, set or {})
+    opened = _open(store)
+    specs = _specs(model)
+    limit = Budget.parse(budget) if isinstance(budget, str) else budget
+    executor = _executor(concurrency, processes)
+    source = opened.run(replay) if replay else None
+    row = opened.begin(
+        slug,
+        scale=scale,
+        seed=seed,
+        seeds=_at_least_one("seeds", seeds),
+        models={role: _spec_name(one) for role, one in specs.items()},
+        config=msgspec.to_builtins(config),
+        options={
+            "budget": msgspec.to_builtins(limit) if limit else None,
+            "replay": source.id if source else None,
+            "concurrency": concurrency,
+            "processes": processes,
+        },
+        version=__version__,
+    )
+    factory = _factory(specs, opened, source)
+    return await _execute(chosen, config, opened, row, factory, limit, executor, display)
+
+
+async def aresume(
+    run: str = "last",
+    *,
+    store: Store | str | None = None,
+    budget: Budget | str | None = None,
+    failed: bool = False,
+    display: Display | None = None,
+) -> Outcome:
+    """Go on with a run: what is on disk stays, what is missing is run; `failed` runs the failed episodes again too.
+
+    Raises:
+        BadInput: there is no such run, or it was made by `evaluate` in a script (call that with `resume=` instead).
+        StoreError: a living process executes the run.
+    """
+    opened = _open(store)
+    row = opened.run(run)
+    if row.system == EVALUATE:
+        raise BadInput("run", row.id, f"a run of a system; run your script again with evaluate(..., resume={row.id!r})")
+    chosen = system(row.system)
+    config = msgspec.convert(row.config, chosen.config, strict=False)
+    limit = Budget.parse(budget) if isinstance(budget, str) else budget
+    source = opened.run(row.options["replay"]) if row.options.get("replay") else None
+    executor = _executor(row.options["concurrency"], row.options["processes"])
+    factory = _factory(row.models, opened, source)
+    row = opened.take(row)
+    again = ("stopped", "failed") if failed else ("stopped",)
+    return await _execute(chosen, config, opened, row, factory, limit, executor, display, again)
+
+
+async def aevaluate(
+    agents: Agents,
+    task: Task | Sequence[Task] | Benchmark,
+    *,
+    name: str = "main",
+    seeds: int | Sequence[int] = 1,
+    seed: int = 0,
+    budget: Budget | str | None = None,
+    store: Store | str | None = None,
+    concurrency: int = 32,
+    processes: int | None = None,
+    resume: str | None = None,
+    display: Display | None = None,
+    **limits: Any,
+) -> Result:
+    """Evaluate agents on tasks and return the result; see `Run.evaluate` for `limits` (budgets, max_steps, retry, …).
+
+    `resume` goes on with an earlier call of the same kind, given the same agents, tasks and seeds.
+    """
+    limit = Budget.parse(budget) if isinstance(budget, str) else budget
+    executor = _executor(concurrency, processes)
+    opened = _open(store)
+    if resume is not None:
+        row = opened.take(opened.run(resume))
+    else:
+        row = opened.begin(
+            EVALUATE,
+            scale="laptop",
+            seed=seed,
+            seeds=seeds if isinstance(seeds, int) else len(seeds),
+            models={},
+            config={},
+            options={},
+            version=__version__,
+        )
+    made = Run(opened, row, models=_no_model, budget=limit, display=display, executor=executor)
+    async with _Closing(made):
+        result = await made.evaluate(agents, task, name=name, seeds=seeds, **limits)
+    return result
+
+
+def run(slug: str, **options: Any) -> Outcome:
+    """`arun`, waiting for the end. See there for the options."""
+    return _wait(arun(slug, **options), "arun")
+
+
+def resume(run: str = "last", **options: Any) -> Outcome:
+    """`aresume`, waiting for the end."""
+    return _wait(aresume(run, **options), "aresume")
+
+
+def evaluate(agents: Agents, task: Task | Sequence[Task] | Benchmark, **options: Any) -> Result:
+    """`aevaluate`, waiting for the end. See there for the options."""
+    return _wait(aevaluate(agents, task, **options), "aevaluate")
+
+
+async def _execute(
+    chosen: System,
+    config: Struct,
+    store: Store,
+    row: RunRow,
+    factory: Callable[[str], Any],
+    budget: Budget | None,
+    executor: Executor,
+    display: Display | None,
+    again: Sequence[str] = ("stopped",),
+) -> Outcome:
+    made = Run(
+        store, row, models=factory, card=chosen.card, budget=budget, display=display, executor=executor, again=again
+    )
+    async with _Closing(made):
+        await chosen.run(made, config)
+    return Outcome(store, store.run(row.id))
+
+
+class _Closing:
+    """Records how a run ended, whatever happens."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        status = {type(None): "done", BudgetExceeded: "stopped", Interrupted: "interrupted"}.get(type(error), "failed")
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+            status = "interrupted"
+        text = None if error is None else (str(error) if isinstance(error, PalestraError) else repr(error))
+        self.run.close(status, error=text)
+        if isinstance(error, PalestraError) and not error.args[0].endswith(self.run.id):
+            error.add_note(f"palestra resume {self.run.id}")
+
+
+def _wait(work: Coroutine[Any, Any, T], name: str) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    work.close()
+    raise BadInput("call", name[1:], f"`await palestra.{name}(...)` here, where an event loop is running already")
+
+
+def _open(store: Store | str | None) -> Store:
+    return store if isinstance(store, Store) else Store(store)
+
+
+def _executor(concurrency: int, processes: int | None) -> Executor:
+    return Local(concurrency) if processes is None else Processes(processes)
+
+
+def _scale(scale: str) -> Scale:
+    if scale not in SCALES:
+        raise BadInput("scale", scale, choices=SCALES)
+    return scale
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if value < 1:
+        raise BadInput(name, value, "at least 1")
+    return value
+
+
+def _specs(model: Models) -> dict[str, Any]:
+    if model is None:
+        return {"default": DEFAULT_MODEL}
+    if isinstance(model, Mapping):
+        return {"default": DEFAULT_MODEL, **model}
+    return {"default": model}
+
+
+def _spec_name(model: Any) -> str:
+    return model if isinstance(model, str) else model.name
+
+
+def _factory(specs: Mapping[str, Any], store: Store, replay: RunRow | None) -> Callable[[str], Model]:
+    """Makes each role's model when it is first asked for: a recipe that needs none loads none."""
+    from palestra.models import model
+
+    made: dict[Any, Model] = {}
+    recorded: Any = None
+    if replay is not None:
+        from palestra.models.replies import Recorded
+
+        recorded = Recorded(Reading(store, replay).calls())
+
+    def factory(role: str) -> Model:
+        spec = specs.get(role, specs["default"])
+        key = spec if isinstance(spec, str) else id(spec)
+        if key not in made:
+            made[key] = model(spec) if recorded is None else model(spec, replies=recorded, offline=True)
+        return made[key]
+
+    for spec in {spec for spec in specs.values() if isinstance(spec, str)}:
+        _check(spec)
+    return factory
+
+
+def _check(spec: str) -> None:
+    from palestra.models.spec import check
+
+    check(spec)
+
+
+def _no_model(role: str) -> Any:
+    raise BadInput("model", role, "agents that bring their own models: evaluate() takes no model")

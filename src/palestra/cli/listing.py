@@ -1,0 +1,158 @@
+"""`palestra list` and `palestra show`: systems, runs, agents, benchmarks; a card or a run in detail."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from palestra.api import Outcome, claims_table
+from palestra.cli.output import as_json, write_json
+from palestra.core.errors import BadInput
+from palestra.core.registry import System, slugs, system
+from palestra.store import Reading, Store
+
+KINDS = ("systems", "runs", "agents", "benchmarks")
+
+
+def show(what: str, *, store: str | None, json: bool) -> None:
+    """Print the list of `what`."""
+    if what not in KINDS:
+        raise BadInput("list", what, choices=KINDS)
+    title, columns, rows = {"systems": _systems, "agents": _agents, "benchmarks": _benchmarks}.get(
+        what, lambda: _runs(store)
+    )()
+    if json:
+        write_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    _print_table(title, columns, rows)
+
+
+def describe(name: str, *, store: str | None, json: bool) -> None:
+    """Print the card of a system, or a run."""
+    if name in slugs():
+        chosen = system(name)
+        if json:
+            write_json({"card": chosen.card, "settings": _settings(chosen)})
+        else:
+            _print_card(chosen)
+        return
+    try:
+        opened = Store(store)
+        row = opened.run(name)
+    except BadInput as error:
+        raise BadInput("name", name, "a system or a run's id", choices=slugs()) if "-2" not in name else error from None
+    outcome = Outcome(opened, row)
+    if json:
+        write_json(as_json(outcome))
+    else:
+        _print_run(outcome)
+
+
+def _systems() -> tuple[str, list[str], list[list[Any]]]:
+    cards = [system(slug).card for slug in slugs()]
+    cards.sort(key=lambda card: (card.area, card.slug))
+    return "systems", ["system", "area", "title", "venue"], [[c.slug, c.area, c.title, c.venue] for c in cards]
+
+
+def _agents() -> tuple[str, list[str], list[list[Any]]]:
+    from palestra import agents, teams
+
+    makers = {**agents.CATALOG, **teams.CATALOG}
+    return "agents", ["agent", "what it does"], [[name, _first_line(make)] for name, make in sorted(makers.items())]
+
+
+def _benchmarks() -> tuple[str, list[str], list[list[Any]]]:
+    from palestra import bench
+
+    rows = [[name, _first_line(make)] for name, make in sorted(bench.CATALOG.items())]
+    return "benchmarks", ["benchmark", "what it is"], rows
+
+
+def _runs(store: str | None) -> tuple[str, list[str], list[list[Any]]]:
+    opened = Store(store)
+    rows: list[list[Any]] = []
+    for row in opened.runs():
+        verdicts = [claim.holds for claim in Reading(opened, row).claims()]
+        holds = f"{verdicts.count(True)} of {len(verdicts)}" if verdicts else ""
+        status = "dead" if row.status == "running" and not row.alive else row.status
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created))
+        rows.append([row.id, row.system, row.scale, row.models.get("default", ""), status, holds, when])
+    columns = ["run", "system", "scale", "model", "status", "claims that hold", "started"]
+    return f"runs in {opened.where}", columns, rows
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+def _settings(chosen: System) -> list[dict[str, Any]]:
+    """Every setting with its type, its default and what the scales change."""
+    found: list[dict[str, Any]] = []
+    for field in msgspec.structs.fields(chosen.config):
+        default = field.default if field.default is not msgspec.NODEFAULT else None
+        if field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory()  # pyright: ignore
+        scales = {scale: values[field.name] for scale, values in chosen.presets.items() if field.name in values}
+        kind = getattr(field.type, "__name__", str(field.type))
+        found.append({"setting": field.name, "type": kind, "default": default, "by_scale": scales})
+    return found
+
+
+def _print_card(chosen: System) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    card = chosen.card
+    console.print(f"[bold]{escape(card.slug)}[/bold] — {escape(card.title)}", highlight=False)
+    console.print(escape(f"{card.authors}, {card.venue}  {card.link}"), style="dim", highlight=False)
+    console.print(escape(card.summary), highlight=False)
+    claims = [[claim.name, claim.statement, claim.paper] for claim in card.claims]
+    _print_table("claims", ["claim", "statement", "paper"], claims)
+    rows = [
+        [s["setting"], s["type"], s["default"], ", ".join(f"{k}: {v}" for k, v in s["by_scale"].items())]
+        for s in _settings(chosen)
+    ]
+    _print_table("settings (--set NAME=VALUE)", ["setting", "type", "default", "by scale"], rows)
+    if chosen.config.__doc__:
+        console.print(escape(chosen.config.__doc__.strip()), style="dim", highlight=False)
+    console.print(f"run it: palestra run {card.slug}", highlight=False)
+
+
+def _print_run(outcome: Outcome) -> None:
+    from rich.console import Console
+
+    console = Console()
+    row = outcome.row
+    console.print(f"[bold]{row.id}[/bold] · {row.system} · {row.scale} · {row.status}", highlight=False)
+    if row.error:
+        console.print(row.error, style="red", markup=False, highlight=False)
+    models = ", ".join(f"{role}: {name}" for role, name in row.models.items())
+    console.print(f"models {models} · seed {row.seed} · palestra {row.version}", style="dim", highlight=False)
+    for result in outcome.results().values():
+        console.print(result.table())
+    if outcome.claims:
+        console.print(claims_table(outcome.claims, title="claims"))
+    usage = outcome.reading.usage()
+    if usage:
+        columns = list(usage[0])
+        rows = [[f"{value:.4g}" if isinstance(value, float) else value for value in one.values()] for one in usage]
+        _print_table("model calls", columns, rows)
+    files = outcome.reading.rows("artifacts")
+    for file in files:
+        console.print(f"{file['kind']}: {outcome.store.path(row) / file['path']}", highlight=False, style="dim")
+
+
+def _print_table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title), title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
+    Console().print(table)

@@ -1,0 +1,40 @@
+"""transformers, imported when it is needed and without its progress bars: a run has a progress display of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from palestra.core.errors import MissingExtra
+
+
+def transformers() -> Any:
+    """The transformers module.
+
+    Raises:
+        MissingExtra: transformers or torch is not installed.
+    """
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise MissingExtra("transformers and torch", "lm") from error
+    del torch
+    return transformers
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """No progress bars and no advice from transformers inside the block; its settings come back afterwards."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
