@@ -55,7 +55,7 @@ claims: $(VENV)/.installed $(VENV)/.games
 	    $(BIN)/palestra run $$system --scale laptop $(ARGS) && \
 	    $(BIN)/palestra show last --json >benchmarks/claims/$$system.json || exit 1; done
 
-bench: $(VENV)/.installed $(VENV)/.games
+bench: $(VENV)/.installed $(VENV)/.games $(VENV)/.bench
 	$(BIN)/python benchmarks/run_all.py $(ARGS)
 
 install: $(VENV)/.installed $(VENV)/.games
@@ -78,6 +78,11 @@ $(VENV)/.games: constraints.txt | $(BIN)/python
 	@if $(PIP) wheel --quiet --no-deps --constraint constraints.txt --find-links $(VENV)/wheels \
 	    --wheel-dir $(VENV)/wheels pygambit >$(VENV)/pygambit.log 2>&1; then $(INSTALL) --no-deps --find-links $(VENV)/wheels pygambit; \
 	else echo "pygambit did not build (see $(VENV)/pygambit.log): game files and the comparison with it are left out"; fi
+	@touch $@
+
+# The libraries that benchmarks measure against.
+$(VENV)/.bench: $(VENV)/.installed
+	@$(INSTALL) --editable '.[bench]'
 	@touch $@
 
 clean:

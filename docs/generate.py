@@ -64,14 +64,24 @@ def system_page(card: Card) -> str:
     lines += [f"| Paper | {cell(card.title)} |", f"| Authors | {cell(card.authors)} |", f"| Venue | {source} |"]
     lines += [f"| Area | {cell(card.area)} |", f"| Extras | {', '.join(card.needs) or 'none'} |", ""]
     lines += ["```console", f"palestra run {card.slug}                      # minutes, on the embedded model"]
-    lines += [f"palestra run {card.slug} --scale smoke        # under 20 seconds", f"palestra show {card.slug}", "```", ""]
+    lines += [
+        f"palestra run {card.slug} --scale smoke        # under 20 seconds",
+        f"palestra show {card.slug}",
+        "```",
+        "",
+    ]
     return "\n".join([*lines, *claims_section(card)])
 
 
 def claims_section(card: Card) -> list[str]:
     """What the paper states, and what the last `make claims` measured, if it was run."""
     measured = recorded(card.slug)
-    lines = ["## Claims", "", "| claim | paper | measured here | verdict | evidence |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        "## Claims",
+        "",
+        "| claim | paper | measured here | verdict | evidence |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for claim in card.claims:
         found = measured.get(claim.name)
         cells = [claim.statement, claim.paper]
@@ -106,7 +116,13 @@ def reference_page(room: str) -> str:
     lines = [f"# palestra.{room}", "", f"{ROOMS[room].capitalize()}.", ""]
     for module in modules(room):
         lines += [f"## {module.removeprefix(f'palestra.{room}.') if module != f'palestra.{room}' else room}", ""]
-        lines += [f"::: {module}", "    options:", "      show_root_heading: false", "      show_root_toc_entry: false", ""]
+        lines += [
+            f"::: {module}",
+            "    options:",
+            "      show_root_heading: false",
+            "      show_root_toc_entry: false",
+            "",
+        ]
     return "\n".join(lines)
 
 

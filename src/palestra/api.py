@@ -70,6 +70,12 @@ class Outcome:
         """The claims that the run measured."""
         return self.reading.claims()
 
+    @property
+    def words(self) -> str:
+        """What the recipe reported in words."""
+        file = self.store.folder / self.id / "report.txt"
+        return file.read_text(encoding="utf-8").rstrip() if file.is_file() else ""
+
     def results(self) -> dict[str, Result]:
         """The results of the run's studies, by name."""
         return {row["name"]: Result(self.reading, row["study"], row["name"]) for row in self.reading.rows("studies")}
@@ -135,16 +141,19 @@ async def arun(
     chosen = system(slug)
     scale = _scale(scale)
     config = chosen.settings(scale, set or {})
+    if seeds < 1:
+        raise BadInput("seeds", seeds, "at least 1")
     opened = _open(store)
     specs = _specs(model)
     limit = Budget.parse(budget) if isinstance(budget, str) else budget
     executor = _executor(concurrency, processes)
     source = opened.run(replay) if replay else None
+    factory = _factory(specs, opened, source)
     row = opened.begin(
         slug,
         scale=scale,
         seed=seed,
-        seeds=_at_least_one("seeds", seeds),
+        seeds=seeds,
         models={role: _spec_name(one) for role, one in specs.items()},
         config=msgspec.to_builtins(config),
         options={
@@ -155,7 +164,6 @@ async def arun(
         },
         version=__version__,
     )
-    factory = _factory(specs, opened, source)
     return await _execute(chosen, config, opened, row, factory, limit, executor, display)
 
 
@@ -304,12 +312,6 @@ def _scale(scale: str) -> Scale:
     return scale
 
 
-def _at_least_one(name: str, value: int) -> int:
-    if value < 1:
-        raise BadInput(name, value, "at least 1")
-    return value
-
-
 def _specs(model: Models) -> dict[str, Any]:
     if model is None:
         return {"default": DEFAULT_MODEL}
@@ -332,23 +334,26 @@ def _factory(specs: Mapping[str, Any], store: Store, replay: RunRow | None) -> C
         from palestra.models.replies import Recorded
 
         recorded = Recorded(Reading(store, replay).calls())
+    else:
+        _check_models(specs)
 
     def factory(role: str) -> Model:
         spec = specs.get(role, specs["default"])
         key = spec if isinstance(spec, str) else id(spec)
         if key not in made:
-            made[key] = model(spec) if recorded is None else model(spec, replies=recorded, offline=True)
+            made[key] = model(spec) if recorded is None else model(spec, cache=recorded, offline=True)
         return made[key]
 
-    for spec in {spec for spec in specs.values() if isinstance(spec, str)}:
-        _check(spec)
     return factory
 
 
-def _check(spec: str) -> None:
+def _check_models(specs: Mapping[str, Any]) -> None:
+    """A wrong name or a missing key is said before anything is recorded; the default model is only looked for in use."""
     from palestra.models.spec import check
 
-    check(spec)
+    for spec in specs.values():
+        if isinstance(spec, str) and spec != DEFAULT_MODEL:
+            check(spec)
 
 
 def _no_model(role: str) -> Any:

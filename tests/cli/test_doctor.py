@@ -82,7 +82,9 @@ def test_without_bubblewrap_the_remedy_names_its_package(monkeypatch):
     assert check.remedy.endswith("apt-get install bubblewrap")
 
 
-@pytest.mark.parametrize(("flags", "ok"), [({"amx_bf16"}, True), ({"avx512_bf16"}, True), ({"avx2"}, False), (None, True)])
+@pytest.mark.parametrize(
+    ("flags", "ok"), [({"amx_bf16"}, True), ({"avx512_bf16"}, True), ({"avx2"}, False), (None, True)]
+)
 def test_bf16_is_read_from_the_processor(monkeypatch, flags, ok):
     monkeypatch.setattr(doctor, "_cpu_flags", lambda: flags)
     assert doctor.bf16().ok is ok

@@ -35,7 +35,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "viewer": ("the browser view", ("starlette", "uvicorn", "jinja2", "plotly")),
     "polars": ("polars tables", ("polars",)),
 }
-KEYS = ("OPENAI_API_KEY",)  # what OpenAI-compatible endpoints read
+KEYS = ("OPENAI_API_KEY", "PALESTRA_API_KEY")  # what OpenAI-compatible endpoints read; either will do
 
 
 class Check(Struct, frozen=True):
@@ -73,7 +73,7 @@ def checks(*, store: str | None = None) -> list[Check]:
         ("sandbox", sandbox),
         ("store", partial(store_place, store)),
         ("bf16", bf16),
-        *((f"key {name}", partial(key, name)) for name in KEYS),
+        ("endpoint key", endpoint_key),
     ]
     return [_safely(name, look) for name, look in looks]
 
@@ -174,11 +174,13 @@ def bf16() -> Check:
     return Check("bf16", False, "emulated: scoring and training run at float32 speed", needed=False)
 
 
-def key(name: str) -> Check:
-    """The environment variable `name` is set; its value is not looked at."""
-    there = bool(os.environ.get(name))
-    remedy = "" if there else f"export {name}=… (for endpoints only)"
-    return Check(f"key {name}", there, "set" if there else "not set", remedy, needed=False)
+def endpoint_key() -> Check:
+    """A key for endpoints is set in the environment; its value is not looked at."""
+    there = [name for name in KEYS if os.environ.get(name)]
+    if there:
+        return Check("endpoint key", True, f"{' and '.join(there)} set", needed=False)
+    remedy = f"export {KEYS[0]}=… (for endpoints only)"
+    return Check("endpoint key", False, "none is set", remedy, needed=False)
 
 
 def _print(found: list[Check]) -> None:

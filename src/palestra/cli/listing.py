@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from palestra.api import Outcome, claims_table
-from palestra.cli.output import as_json, write_json
+from palestra.cli.output import as_json, console_for_tables, write_json
+from palestra.core.config import description, type_name
 from palestra.core.errors import BadInput
 from palestra.core.registry import System, slugs, system
 from palestra.store import Reading, Store
@@ -95,16 +96,22 @@ def _settings(chosen: System) -> list[dict[str, Any]]:
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()  # pyright: ignore
         scales = {scale: values[field.name] for scale, values in chosen.presets.items() if field.name in values}
-        kind = getattr(field.type, "__name__", str(field.type))
-        found.append({"setting": field.name, "type": kind, "default": default, "by_scale": scales})
+        found.append(
+            {
+                "setting": field.name,
+                "type": type_name(field.type),
+                "default": default,
+                "by_scale": scales,
+                "description": description(field.type),
+            }
+        )
     return found
 
 
 def _print_card(chosen: System) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console()
+    console = console_for_tables()
     card = chosen.card
     console.print(f"[bold]{escape(card.slug)}[/bold] — {escape(card.title)}", highlight=False)
     console.print(escape(f"{card.authors}, {card.venue}  {card.link}"), style="dim", highlight=False)
@@ -112,19 +119,21 @@ def _print_card(chosen: System) -> None:
     claims = [[claim.name, claim.statement, claim.paper] for claim in card.claims]
     _print_table("claims", ["claim", "statement", "paper"], claims)
     rows = [
-        [s["setting"], s["type"], s["default"], ", ".join(f"{k}: {v}" for k, v in s["by_scale"].items())]
+        [
+            s["setting"],
+            s["description"],
+            s["type"],
+            s["default"],
+            ", ".join(f"{scale}: {value}" for scale, value in s["by_scale"].items()),
+        ]
         for s in _settings(chosen)
     ]
-    _print_table("settings (--set NAME=VALUE)", ["setting", "type", "default", "by scale"], rows)
-    if chosen.config.__doc__:
-        console.print(escape(chosen.config.__doc__.strip()), style="dim", highlight=False)
+    _print_table("settings (--NAME VALUE)", ["setting", "what it is", "type", "default", "by scale"], rows)
     console.print(f"run it: palestra run {card.slug}", highlight=False)
 
 
 def _print_run(outcome: Outcome) -> None:
-    from rich.console import Console
-
-    console = Console()
+    console = console_for_tables()
     row = outcome.row
     console.print(f"[bold]{row.id}[/bold] · {row.system} · {row.scale} · {row.status}", highlight=False)
     if row.error:
@@ -146,7 +155,6 @@ def _print_run(outcome: Outcome) -> None:
 
 
 def _print_table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -155,4 +163,4 @@ def _print_table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
-    Console().print(table)
+    console_for_tables().print(table)

@@ -127,11 +127,13 @@ def show(
 
 
 @app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     epilog="Examples: palestra run tour · palestra run dmad --scale smoke · "
-    "palestra run dmad --model openai/gpt-5 --budget usd=2 · palestra run rqe --set game=sc:7 --set fit=true"
+    "palestra run dmad --model openai/gpt-5 --budget usd=2 · palestra run rqe --game sc:7 --fit",
 )
 @errors
 def run(
+    context: typer.Context,
     system: Annotated[str, typer.Argument(help="The system, as in `palestra list`; 'tour' runs one per area.")],
     scale: ScaleOption = "laptop",
     model: ModelOption = None,
@@ -146,13 +148,21 @@ def run(
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Run a system and print which of the paper's claims hold here."""
+    """Run a system and print which of the paper's claims hold here.
+
+    Every setting of the system (see `palestra show SYSTEM`) is an option, too: --rounds 2 is --set rounds=2.
+    """
     from palestra import api
     from palestra.cli import output
     from palestra.core.config import parse_pairs
+    from palestra.core.errors import BadInput
 
     if system == "tour":
         from palestra.cli.tour import tour
+
+        settings_given = parse_pairs(set or []) | settings(context.args)
+        if settings_given:
+            raise BadInput("setting", next(iter(settings_given)), "no setting: the tour has none")
 
         tour(store=store, model=models(model), json=json)
         return
@@ -160,7 +170,7 @@ def run(
         system,
         scale=_scale(scale),
         model=models(model),
-        set=parse_pairs(set or []),
+        set=parse_pairs(set or []) | settings(context.args),
         seed=seed,
         seeds=seeds,
         store=store,
@@ -286,6 +296,26 @@ def doctor(json: JsonOption = False, debug: DebugOption = False) -> None:
 
     if not diagnose(json=json):
         raise typer.Exit(1)
+
+
+def settings(arguments: list[str]) -> dict[str, str]:
+    """`--key value`, `--key=value` and `--flag` as settings."""
+    from palestra.core.errors import BadInput
+
+    found: dict[str, str] = {}
+    name = ""
+    for text in arguments:
+        if text.startswith("--") and len(text) > 2:
+            name, equals, value = text[2:].partition("=")
+            name = name.replace("-", "_")
+            found[name] = value if equals else "true"
+            if equals:
+                name = ""
+        elif name:
+            found[name], name = text, ""
+        else:
+            raise BadInput("argument", text, "an option, --SETTING VALUE")
+    return found
 
 
 def models(given: list[str] | None) -> dict[str, str] | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from palestra.api import Outcome
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 120  # columns
 
 
 def outcome(outcome: Outcome, *, json: bool) -> None:
@@ -15,16 +20,28 @@ def outcome(outcome: Outcome, *, json: bool) -> None:
     if json:
         write_json(as_json(outcome))
         return
-    from rich.console import Console
-
-    console = Console()
+    console = console_for_tables()
     for result in outcome.results().values():
         console.print(result.table())
     if outcome.claims:
         console.print(outcome.table())
+    if outcome.words:
+        console.print(outcome.words, markup=False, highlight=False)
     where = outcome.store.where
-    console.print(f"run [bold]{outcome.id}[/bold] · {outcome.status} · recorded in {where}", highlight=False)
-    console.print(f"next: palestra report {outcome.id} · palestra show {outcome.id}", highlight=False, style="dim")
+    console.print(
+        f"run [bold]{outcome.id}[/bold] · {outcome.status} · recorded in {where}\n"
+        f"[dim]next: palestra report {outcome.id} · palestra show {outcome.id}[/dim]",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def console_for_tables() -> Console:
+    """A console for standard output; into a file or a pipe, tables get a readable width."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
@@ -40,6 +57,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             name: [msgspec.to_builtins(one) for one in result.summary().values()]
             for name, result in outcome.results().items()
         },
+        "report": outcome.words,
         "usage": outcome.reading.usage(),
     }
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from palestra import api
-from palestra.cli.output import as_json, write_json
+from palestra.cli.output import as_json, console_for_tables, write_json
 from palestra.core.registry import slugs, system
 from palestra.runner.progress import Silent
 from palestra.store import Store
@@ -17,7 +17,7 @@ def tour(*, store: str | None, model: Any, json: bool) -> None:
     from rich.console import Console
 
     opened = Store(store)
-    console = Console(stderr=json)
+    console = Console(stderr=True) if json else console_for_tables()
     started = time.monotonic()
     chosen = _one_per_area()
     outcomes: list[api.Outcome] = []

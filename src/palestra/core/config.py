@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -69,7 +70,7 @@ def _read(name: str, value: Any, kind: Any) -> Any:
         return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         reason = str(error).split(" - at ")[0]
-        raise BadInput(name, value, f"{_type_name(kind)} ({reason})") from None
+        raise BadInput(name, value, f"{type_name(kind)} ({reason})") from None
 
 
 def _from_text(text: str, kind: Any) -> Any:
@@ -91,5 +92,25 @@ def _from_text(text: str, kind: Any) -> Any:
     raise failure
 
 
-def _type_name(kind: Any) -> str:
-    return getattr(kind, "__name__", None) or str(kind).replace("typing.", "")
+def type_name(kind: Any) -> str:
+    """A field's type as a user would write it: `int`, `one of kl, reverse_kl`, `list of float`.
+
+    >>> type_name(tuple[float, ...])
+    'list of float'
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return type_name(inner[0])
+    if origin is Literal:
+        return f"one of {', '.join(map(str, inner))}"
+    if origin in (list, tuple, set):
+        return f"list of {type_name(inner[0])}"
+    if origin in (Union, UnionType):
+        return " or ".join("nothing" if one is type(None) else type_name(one) for one in inner)
+    return getattr(kind, "__name__", None) or str(kind)
+
+
+def description(kind: Any) -> str:
+    """What a field is for: the description among its annotations, or nothing."""
+    texts = [note.description for note in getattr(kind, "__metadata__", ()) if isinstance(note, msgspec.Meta)]
+    return next((text for text in texts if text), "")

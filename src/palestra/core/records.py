@@ -67,12 +67,16 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ToolSpec(Struct, frozen=True, omit_defaults=True):
-    """What a model is told of a tool: name, description, JSON schema of its arguments, one worked example."""
+    """What a model is told of a tool: name, description, JSON schema of its arguments, one worked example.
+
+    `example` holds the arguments of one call and `request` the plain words that ask for it: small models imitate both.
+    """
 
     name: str
     description: str
     parameters: JSON
     example: JSON | None = None
+    request: str = ""
 
 
 class Sampling(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -8,7 +8,7 @@ import operator
 import re
 from fractions import Fraction
 
-_REMOVED = (r"\left", r"\right", r"\!", r"\,", r"\;", r"\:", r"\ ", "$", r"\%", "%", r"^\circ", r"^{\circ}", "°", "\\\\")
+_REMOVED = (*r"\left \right \! \, \; \: $ \% % ^\circ ^{\circ} °".split(), r"\ ", "\\\\")
 _WORDS = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf|operatorname)\s*\{([^{}]*)\}")
 _FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
 _ROOT = re.compile(r"\\sqrt\s*(?:\{([^{}]*)\}|(\d))")
@@ -114,7 +114,12 @@ def _evaluate(node: ast.expr) -> Fraction | float:
         if isinstance(value, complex):
             raise ValueError("not real")
         return value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sqrt" and len(node.args) == 1:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "sqrt"
+        and len(node.args) == 1
+    ):
         return math.sqrt(_evaluate(node.args[0]))
     if isinstance(node, ast.Name) and node.id == "pi":
         return math.pi

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -29,6 +29,7 @@ from palestra.models.chat_api import (
     read_stream,
     served_as,
 )
+from palestra.models.connections import connections
 from palestra.models.engine import Output, Request
 from palestra.models.faults import Source, Unsupported, error_object, fault
 from palestra.models.prices import Price
@@ -41,7 +42,6 @@ MAX_REPLY = 64 << 20  # bytes; a longer reply is a fault of the server
 LABEL = 64  # longest name of an engine in the store
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OPENAI_HOST = "api.openai.com"
-KEEPALIVE = 30.0  # seconds an idle connection is kept
 DRAIN = 0.2  # seconds for the end of a stream that has said it is done, so that its connection can be used again
 _pauses: dict[tuple[str, str], Pause] = {}
 
@@ -206,11 +206,12 @@ class Endpoint:
         """The body of a successful reply, and the seconds it took."""
         started = time.perf_counter()
         async with self._guarded(), asyncio.timeout(self.total_timeout):
-            reply = await self._send(path, body)
-            try:
-                content = await _content(reply)
-            finally:
-                await reply.aclose()
+            async with connections(loopback=self.loopback).client() as client:
+                reply = await self._send(client, path, body)
+                try:
+                    content = await _content(reply)
+                finally:
+                    await reply.aclose()
         self._obey(reply.headers)
         if not reply.is_success:
             raise fault(reply.status_code, reply.headers, content, self._source)
@@ -221,9 +222,9 @@ class Endpoint:
         started = time.perf_counter()
         body = chat_body(request, self.model, stream=True, modern=self.modern, without=self._without)
         events, usage, reason, served, size = Events(), None, None, None, 0
-        async with self._guarded():
+        async with self._guarded(), connections(loopback=self.loopback).client() as client:
             async with asyncio.timeout(self.total_timeout):
-                reply = await self._send("/chat/completions", body)
+                reply = await self._send(client, "/chat/completions", body)
             try:
                 self._obey(reply.headers)
                 if not reply.is_success:
@@ -261,8 +262,7 @@ class Endpoint:
         seconds = time.perf_counter() - started
         yield read_stream(said, usage, request, reason=reason or "stop", seconds=seconds, engine=engine)
 
-    async def _send(self, path: str, body: bytes) -> httpx.Response:
-        client = await _client(self.loopback)
+    async def _send(self, client: httpx.AsyncClient, path: str, body: bytes) -> httpx.Response:
         request = client.build_request(
             "POST", self.url + path, content=body, headers=self._headers, extensions={"timeout": self._timeouts}
         )
@@ -336,33 +336,3 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
                 pass
     except TimeoutError:
         pass
-
-
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, tuple[httpx.AsyncClient, Any]]] = WeakKeyDictionary()
-
-
-async def _client(loopback: bool) -> httpx.AsyncClient:
-    """The connection pool of the running loop: one for loopback, past any proxy, and one for everything else."""
-    loop = asyncio.get_running_loop()
-    pools = _clients.get(loop)
-    if pools is None:
-        for old in [one for one in _clients if one.is_closed()]:
-            _clients.pop(old, None)
-        pools = _clients[loop] = {}
-    if loopback not in pools:
-        import httpx
-
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE)
-        client = httpx.AsyncClient(limits=limits, trust_env=not loopback)
-        keeper = _closed_with_loop(client)
-        pools[loopback] = (client, keeper)
-        await anext(keeper)
-    return pools[loopback][0]
-
-
-async def _closed_with_loop(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
-    """Closes `client` when its event loop shuts its asynchronous generators down, as `asyncio.run` does at its end."""
-    try:
-        yield
-    finally:
-        await client.aclose()

@@ -38,10 +38,14 @@ class Engine(Protocol):
 
 
 class Output(Struct, frozen=True):
-    """What an engine returns for score (log-probabilities), embed and hidden_states (arrays), with its cost."""
+    """What an engine returns for score (log-probabilities), embed and hidden_states (arrays), with its cost.
+
+    `engine` says which implementation produced the numbers, when the engine has several.
+    """
 
     value: Any
     usage: Usage
+    engine: str = ""
 
 
 class Failure(Struct, frozen=True):

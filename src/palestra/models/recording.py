@@ -42,7 +42,7 @@ def call_of(
     if completion is not None:
         engine, reason = completion.engine, completion.finish_reason
     else:
-        reason = "error" if error is not None else ""
+        engine, reason = getattr(reply, "engine", "") or engine, "error" if error is not None else ""
     return Call(
         agent=scope.agent,
         role=scope.role,
@@ -108,10 +108,10 @@ def reply_of(call: Call) -> Completion | Output | Failure | None:
     if call.error is not None:
         error = _error_of(call)
         return None if error is None else Failure(error, call.usage)
-    if call.kind == "score" and isinstance(call.output, dict):
-        by_text = cast("dict[str, float | None]", call.output)
+    by_text: dict[str, float | None] | None = call.output
+    if call.kind == "score" and isinstance(by_text, dict):
         scores = [by_text[message.text] for message in call.messages[1:]]
-        return Output([float("-inf") if score is None else score for score in scores], call.usage)
+        return Output([float("-inf") if score is None else score for score in scores], call.usage, call.engine)
     return None
 
 
@@ -147,8 +147,9 @@ def _error_of(call: Call) -> PalestraError | None:
         return None  # cancelled, or a fault of the program: not the model's answer
     error = kind.__new__(kind)
     error.args = (text,)
-    if isinstance(call.output, dict):
-        error.__dict__.update(cast(JSON, call.output))
+    details: JSON | None = call.output
+    if isinstance(details, dict):
+        error.__dict__.update(details)
     if call.retries:
         error.__dict__["retries"] = call.retries
     return error

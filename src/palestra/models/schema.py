@@ -146,9 +146,7 @@ def _close_object(node: JSON, at: str) -> None:
     for name in node.get("required", ()):
         if name not in properties:
             raise BadInput(f"schema{at}/required", name, "a property of the object", choices=properties)
-    node["properties"] = {
-        name: _node(inner, f"{at}/properties/{_escape(name)}") for name, inner in properties.items()
-    }
+    node["properties"] = {name: _node(inner, f"{at}/properties/{_escape(name)}") for name, inner in properties.items()}
     node["additionalProperties"] = False
 
 

@@ -69,6 +69,8 @@ def model(
     Model('scripted', engine='scripted')
     """
     replies = _replies(cache)
+    if "items" in options:  # a benchmark's scorer need not cross process borders
+        options["items"] = tuple(getattr(options["items"], "items", options["items"]))
     if isinstance(spec, Model):
         if options:
             raise BadInput("options", sorted(options), "none: the model is made already")
@@ -85,6 +87,21 @@ def model(
     if offline and replies is None:
         raise BadInput("offline", offline, "False, or a cache to answer from")
     return Model(engine, name=name, defaults=sampling, replies=replies, offline=offline, rebuild=rebuild)
+
+
+def check(spec: str) -> None:
+    """Raise what `model(spec)` would raise for a wrong name, a missing key, file or package, without loading weights."""
+    spec = spec.strip()
+    head, _, rest = spec.partition(":")
+    if spec in ("smollm2", "minilm"):
+        from palestra.models.embedded import weights
+
+        (weights.smollm2_gguf if spec == "smollm2" else weights.minilm_folder)()
+    elif head == "gguf" and rest:
+        if not Path(rest).is_file():
+            raise UnknownModel(f"no model file at {rest}")
+    elif not (head in ("hf", "simulated") and rest):
+        model(spec)
 
 
 def _again(spec: str, sampling: Sampling | None, cache: Any, offline: bool, options: Mapping[str, Any]) -> Model:

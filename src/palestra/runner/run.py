@@ -182,6 +182,11 @@ class Run:
         self._artifact(name, "file", name)
         return place
 
+    def report(self, text: str) -> None:
+        """Say something in words: kept with the run as `report.txt`, and printed by the command line at the end."""
+        with self.artifact("report.txt").open("a", encoding="utf-8") as file:
+            file.write(text.rstrip() + "\n")
+
     def claim(
         self,
         name: str,

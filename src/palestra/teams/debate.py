@@ -63,7 +63,9 @@ class Debate:
             raise BadInput("agents", [agent.name for agent in self.agents], "at least two debaters")
         methods = [agent.method for agent in self.agents]
         if not allow_duplicates and (again := _repeated(methods)):
-            raise BadInput("agents", methods, f"different methods ({again!r} is repeated; or set allow_duplicates=True)")
+            raise BadInput(
+                "agents", methods, f"different methods ({again!r} is repeated; or set allow_duplicates=True)"
+            )
         if again := _repeated([agent.name for agent in self.agents]):
             raise BadInput("agents", again, "a different name for each debater")
         if not isinstance(rounds, int) or rounds < 1:
@@ -73,8 +75,9 @@ class Debate:
         if share not in SHARES:
             raise BadInput("share", share, choices=SHARES)
         self.rounds, self.judge = rounds, judge or Majority()
-        self.history, self.share, self.sync, self.early_stop, self.name = history, share, sync, early_stop, name
-        self.allow_duplicates = allow_duplicates
+        self.history: History = history
+        self.share: Share = share
+        self.sync, self.early_stop, self.name = sync, early_stop, name
         self.sees = _visibility(sees, len(self.agents))
 
     def __repr__(self) -> str:
@@ -144,8 +147,7 @@ class Debate:
                 for number in range(self.rounds):
                     row: list[asyncio.Task[Turn | None]] = []
                     tasks.append(row)
-                    for place in range(size):
-                        row.append(group.create_task(turn(number, place)))
+                    row.extend(group.create_task(turn(number, place)) for place in range(size))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
         done = [[task.result() for task in row] for row in tasks]

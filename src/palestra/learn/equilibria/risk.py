@@ -8,7 +8,9 @@ is mild* risk aversion (some texts use the inverse). tau has unit 1/payoff. NumP
 import numpy as np
 
 from palestra.core.errors import BadInput
-from palestra.learn.equilibria.roots import reverse_kl_shift
+from palestra.learn.equilibria.roots import reciprocal_simplex
+
+_FLOOR = -690.0  # log of the smallest belief kept: exp(-690) is still a normal float
 
 
 def entropic_risk(payoffs, probabilities=None, *, tau: float):
@@ -56,28 +58,27 @@ def adversary(penalty: str, w, log_q, tau):
         logits = log_q - tau * w
         p = xp.exp(logits - logits.max(-1, keepdims=True))
         return p / p.sum(-1, keepdims=True)
-    q = xp.exp(log_q)
-    return q / (1 + tau * (w - reverse_kl_shift(w, q, tau)))
+    return _reverse_belief(xp, w, xp.exp(xp.maximum(log_q, _FLOOR)), tau)
 
 
 def adversary_curvature(penalty: str, w, p, log_q, tau):
     """k (..., M): dp/dw = -(diag(k) - k k^T / sum k) along the adversary's response.
 
-    KL: k = tau p. Reverse KL: k = tau p^2 / q = p tau / (1 + tau (w - m)). "none": 0.
+    KL: k = tau p. Reverse KL: k = tau p^2 / q. "none": 0.
     """
     xp = _namespace(w)
     if penalty == "none":
         return xp.zeros_like(p)
     if penalty == "kl":
         return tau * p
-    return tau * p * xp.exp(xp.log(xp.maximum(p, 1e-300)) - xp.maximum(log_q, -690.0))
+    return tau * p * (p / xp.exp(xp.maximum(log_q, _FLOOR)))
 
 
 def risk_value(penalty: str, w, q, tau):
-    """min_p { p.w + (1/tau) D(p, q) } (...,), in payoff units; exact for tiny tau too.
+    """min_p { p.w + (1/tau) D(p, q) } (...,), in payoff units.
 
-    KL: -(1/tau) log E_q exp(-tau w), through expm1/log1p around the smallest w. Reverse KL: p.w + (1/tau) E_q
-    log(q/p), with q/p = 1 + tau (w - m).
+    KL: -(1/tau) log E_q exp(-tau w), through expm1/log1p around the smallest w, exact for tiny tau too. Reverse KL:
+    p.w + (1/tau) E_q log(q/p), to about 1e-16/tau; p stays within the support of q.
     """
     xp = _namespace(w)
     if penalty == "none":
@@ -87,10 +88,15 @@ def risk_value(penalty: str, w, q, tau):
         rest = (q * xp.expm1(-tau * (w - low))).sum(-1)
         rest = xp.maximum(rest, -1 + 1e-300)
         return low[..., 0] - _log1p_sum(xp, rest, q, -tau * (w - low)) / tau[..., 0]
-    m = reverse_kl_shift(w, q, tau)
-    gap = tau * (w - m)
-    p = q / (1 + gap)
-    return (p * w).sum(-1) + (q * xp.log1p(gap)).sum(-1) / tau[..., 0]
+    p = _reverse_belief(xp, w, q, tau)
+    ratio = xp.where(q > 0, q / xp.where(p > 0, p, 1.0), 1.0)
+    return (p * w).sum(-1) + (q * xp.log(ratio)).sum(-1) / tau[..., 0]
+
+
+def _reverse_belief(xp, w, q, tau):
+    """q_b / (c + tau (w_b - min w)): measured from the worst outcome, so that a tiny q_b with a large p_b is exact."""
+    inside = xp.where(q > 0, w, xp.max(w, axis=-1, keepdims=True))
+    return reciprocal_simplex(q, tau * (inside - xp.min(inside, axis=-1, keepdims=True)))
 
 
 def _log1p_sum(xp, rest, q, exponents):

@@ -8,7 +8,6 @@ climbs monotonically and needs a handful of steps (bisection needs fifty). Funct
 import numpy as np
 
 _MAX_STEPS = 200  # a guard; typical need is below 10
-_NOISE = 4e-15  # a Newton step below this share of the payoffs is rounding
 
 
 def reciprocal_simplex(weights, offsets):
@@ -37,7 +36,7 @@ def reciprocal_simplex(weights, offsets):
     return x / x.sum(-1, keepdims=True)
 
 
-def reciprocal_simplex_jax(weights, offsets, steps: int = 10):
+def reciprocal_simplex_jax(weights, offsets, steps: int = 40):
     """The same root as a fixed number of Newton steps, for compiled learners (weights of comparable size)."""
     import jax
     import jax.numpy as jnp
@@ -54,59 +53,3 @@ def reciprocal_simplex_jax(weights, offsets, steps: int = 10):
     c = jax.lax.fori_loop(0, steps, lambda _, c: climb(c, *fixed), jnp.zeros_like(floor))
     c = climb(jax.lax.stop_gradient(c), weights, offsets - floor)  # one step at the root: the implicit derivative
     return weights / (c + offsets - floor)
-
-
-def reverse_kl_shift(w, q, tau):
-    """m (..., 1) with sum_b q_b / (1 + tau (w_b - m)) = 1: the certainty equivalent of w under reverse-KL risk.
-
-    Written in m = 1/tau - c so that tau -> 0 loses no digits: the equation is solved as
-    sum_b q_b (w_b - m) / (1 + tau (w_b - m)) = 0 with h-Newton steps m += S g / S2, coming from above.
-
-    Args:
-        w: opponent-profile payoffs, shape (..., M); q: their probabilities (..., M); tau: (..., 1).
-
-    >>> reverse_kl_shift(np.array([1.0, 3.0]), np.array([0.5, 0.5]), np.array([1e-9])).round(6)
-    array([2.])
-    """
-    if not isinstance(w, np.ndarray):
-        return _shift_jax(w, q, tau)
-    m = _ceiling(np, w, q, tau)
-    scale = _NOISE * np.maximum(abs(w).max(-1, keepdims=True), 1e-300)
-    for _ in range(_MAX_STEPS):
-        step = _climb(np, m, w, q, tau)
-        m = m + step
-        if (abs(step) <= scale).all():
-            break
-    return m
-
-
-def _ceiling(xp, w, q, tau):
-    return xp.min(xp.where(q > 0, w + (1 - q) / tau, xp.inf), axis=-1, keepdims=True)  # because p_b <= 1
-
-
-def _climb(xp, m, w, q, tau):
-    gap = w - m
-    p = xp.where(q > 0, q / (1 + tau * gap), 0.0)
-    spread = (p * p / xp.where(q > 0, q, 1.0)).sum(-1, keepdims=True)  # S2 = sum p^2/q
-    return p.sum(-1, keepdims=True) * (p * gap).sum(-1, keepdims=True) / spread
-
-
-def _shift_jax(w, q, tau):
-    import jax
-    import jax.numpy as jnp
-
-    fixed = jax.lax.stop_gradient((w, q, jnp.broadcast_to(tau, w[..., :1].shape)))
-    scale = _NOISE * jnp.maximum(abs(fixed[0]).max(-1, keepdims=True), 1e-300)
-
-    def more(state):
-        count, _, step = state
-        return (count < _MAX_STEPS) & (abs(step) > scale).any()
-
-    def advance(state):
-        count, m, _ = state
-        step = _climb(jnp, m, *fixed)
-        return count + 1, m + step, step
-
-    start = _ceiling(jnp, *fixed)
-    m = jax.lax.while_loop(more, advance, (0, start, jnp.full_like(start, jnp.inf)))[1]
-    return m + _climb(jnp, jax.lax.stop_gradient(m), w, q, tau)  # one step at the root: the implicit derivative

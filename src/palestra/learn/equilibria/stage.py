@@ -146,17 +146,18 @@ def linearise(stage: Stage, y: np.ndarray, t: np.ndarray, *, traits: bool = Fals
         tau, eps = stage.tau[:, i : i + 1], stage.eps[:, i : i + 1]
         v, s = response_weights(stage.regulariser, state["reply"][i], eps)
         scaled = factor * payoff
-        by_belief = scaled * p[:, None]  # R B: (B, A_i, M_i)
-        if stage.penalty != "none":
-            k = adversary_curvature(stage.penalty, w, p, log_q, tau)
-            pull = (scaled @ k[..., None])[..., 0] / k.sum(-1, keepdims=True)  # R k / sum k
-            by_belief -= pull[..., None] * p[:, None]
-            by_w = scaled * k[:, None] - pull[..., None] * k[:, None]  # R K
-            own = -(by_w @ scaled.swapaxes(1, 2)) * x[:, None]
-            jacobian[:, rows, rows] = -_response(v, s, own)
-            drift = (by_w @ w[..., None])[..., 0]  # R K w
+        drift = np.zeros_like(v)
+        if stage.penalty == "none":
+            by_belief = scaled * p[:, None]  # R B: (B, A_i, M_i)
         else:
-            drift = np.zeros_like(v)
+            k = adversary_curvature(stage.penalty, w, p, log_q, tau)
+            peak = k.argmax(-1)  # B and K ignore constants: measure from the heaviest outcome to lose no digits
+            scaled = scaled - np.take_along_axis(scaled, peak[:, None, None], -1)
+            pull = (scaled @ k[..., None]) / k.sum(-1)[:, None, None]  # R k / sum k
+            by_belief = (scaled - pull) * p[:, None]
+            by_w = (scaled - pull) * k[:, None]  # R K
+            jacobian[:, rows, rows] = _response(v, s, (by_w @ scaled.swapaxes(1, 2)) * x[:, None])
+            drift = (by_w @ (w - np.take_along_axis(w, peak[:, None], -1))[..., None])[..., 0]  # R K w
         others = [j for j in range(n) if j != i]
         grid = by_belief.reshape(batch, sizes[i], *(sizes[j] for j in others))
         for place, j in enumerate(others):

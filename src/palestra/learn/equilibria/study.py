@@ -250,11 +250,12 @@ class CrossPlay:
 
 
 def cross_play(
-    *, games: int = 500, tau: float = 2.0, eps: float = 0.5, radius: float = 0.1, seed: int = 0
+    *, games: int = 500, tau: float = 10.0, eps: float = 0.1, radius: float = 0.1, seed: int = 0
 ) -> CrossPlay:
-    """Robust cross-play on random 2x2 games with one Nash equilibrium: RQE, Nash and logit (same eps) partners.
+    """Robust cross-play on random 2x2 games with one Nash equilibrium: RQE, Nash and logit partners.
 
-    Payoffs are uniform on [0, 1]; both players of a concept use that concept's policies.
+    Payoffs are uniform on [0, 1]; both players of a concept use that concept's policies. RQE is reverse KL + entropy,
+    so it differs from logit at precision 1/eps by risk aversion alone.
     """
     rng = np.random.default_rng(seed)
     nash, kept = [], []
@@ -267,7 +268,7 @@ def cross_play(
     row, col = np.array(kept)[:, 0], np.array(kept)[:, 1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", conditions.NoGuarantee)
-        rqe = rqe_batch([row, col], tau, eps).policies
+        rqe = rqe_batch([row, col], tau, eps, penalty="reverse_kl", regulariser="entropy").policies
     logit = logit_batch([row, col], 1 / eps).policies
     nash = [np.array([profile[i] for profile in nash]) for i in (0, 1)]
     policies = {"rqe": rqe, "nash": nash, "logit": logit}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from palestra.core.errors import MissingExtra
@@ -27,14 +28,20 @@ def transformers() -> Any:
 @contextmanager
 def quietly() -> Iterator[None]:
     """No progress bars and no advice from transformers inside the block; its settings come back afterwards."""
+    from transformers import modeling_gguf_pytorch_utils as gguf_reading
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    own_bar: Any = getattr(gguf_reading, "tqdm", None)  # reading GGUF has a bar that no setting turns off
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    if own_bar is not None:
+        gguf_reading.tqdm = partial(own_bar, disable=True)
     try:
         yield
     finally:
+        if own_bar is not None:
+            gguf_reading.tqdm = own_bar
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
