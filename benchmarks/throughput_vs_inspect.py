@@ -1,7 +1,7 @@
 """Recorded one-call episodes beside inspect-ai with its mock model, whole commands, everything recorded, one run each.
 
-    python benchmarks/throughput_vs_inspect.py            # about 5 minutes, nearly all of it inspect-ai's
-    python benchmarks/throughput_vs_inspect.py --quick    # the smaller half
+python benchmarks/throughput_vs_inspect.py            # about 5 minutes, nearly all of it inspect-ai's
+python benchmarks/throughput_vs_inspect.py --quick    # the smaller half
 """
 
 from __future__ import annotations

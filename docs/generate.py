@@ -59,17 +59,13 @@ def system_page(card: Card) -> str:
     """The page of one system: its own words, how to run it, its claims."""
     own = ROOT / "docs" / "systems" / f"{card.slug}.md"
     words = own.read_text() if own.exists() else f"# {card.title}\n\n{card.summary}\n"
-    source = f"[{card.venue}]({card.link})" if card.link else card.venue
-    lines = [words.rstrip(), "", "## Card", "", "| | |", "| --- | --- |"]
-    lines += [f"| Paper | {cell(card.title)} |", f"| Authors | {cell(card.authors)} |", f"| Venue | {source} |"]
-    lines += [f"| Area | {cell(card.area)} |", f"| Extras | {', '.join(card.needs) or 'none'} |", ""]
-    lines += ["```console", f"palestra run {card.slug}                      # minutes, on the embedded model"]
-    lines += [
-        f"palestra run {card.slug} --scale smoke        # under 20 seconds",
-        f"palestra show {card.slug}",
-        "```",
-        "",
-    ]
+    link = card.link.replace("arXiv:", "https://arxiv.org/abs/")
+    source = f"[{card.venue}]({link})" if "://" in link else f"{card.venue} {link}".strip()
+    lines = [words.rstrip(), "", "## Card", "", f"| Paper | {cell(card.title)} |", "| --- | --- |"]
+    lines += [f"| Authors | {cell(card.authors)} |", f"| Venue | {source} |", f"| Area | {cell(card.area)} |"]
+    lines += [f"| Extras | {', '.join(card.needs) or 'none'} |", "", "```console"]
+    lines += [f"palestra run {card.slug} --scale smoke    # under 20 seconds"]
+    lines += [f"palestra run {card.slug}                  # minutes", f"palestra show {card.slug}", "```", ""]
     return "\n".join([*lines, *claims_section(card)])
 
 

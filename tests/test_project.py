@@ -70,7 +70,7 @@ def test_every_system_has_a_page_an_example_and_a_test(slug):
     name = slug.replace("-", "_")
     tests = [ROOT / "tests" / "systems" / f"test_{name}.py", ROOT / "tests" / "systems" / name]
     assert (ROOT / "docs" / "systems" / f"{slug}.md").is_file()
-    assert (ROOT / "examples" / f"{name}.py").is_file()
+    assert list((ROOT / "examples").glob(f"{name}*.py"))
     assert any(path.exists() for path in tests)
 
 

@@ -57,7 +57,9 @@ class Outcome:
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        rows = [{"claim": c.statement, "paper": c.paper, "measured": c.shown, "verdict": c.verdict} for c in self.claims]
+        rows = [
+            {"claim": c.statement, "paper": c.paper, "measured": c.shown, "verdict": c.verdict} for c in self.claims
+        ]
         return pd.DataFrame.from_records(rows).to_html(index=False)
 
     @property
@@ -285,7 +287,9 @@ class _Closing:
             status = "interrupted"
         text = None if error is None else (str(error) if isinstance(error, PalestraError) else repr(error))
         self.run.close(status, error=text)
-        if isinstance(error, PalestraError) and not error.args[0].endswith(self.run.id):
+        if isinstance(error, BadInput) and self.run.store.discard(self.run.row):
+            return  # nothing ran: a wrong value leaves nothing behind
+        if isinstance(error, PalestraError) and not str(error).endswith(self.run.id):
             error.add_note(f"palestra resume {self.run.id}")
 
 

@@ -309,11 +309,11 @@ async def test_a_pause_longer_than_our_patience_is_not_waited_for():
 
 async def test_waiting_does_not_touch_the_seeds_of_the_run():
     random.seed(1)
-    np.random.seed(1)  # noqa: NPY002
-    states = random.getstate(), np.random.get_state()[1].tolist(), SeedTree(0).seed("x")  # noqa: NPY002
+    np.random.seed(1)
+    states = random.getstate(), np.random.get_state()[1].tolist(), SeedTree(0).seed("x")
     async with serving(refuse(500), right) as server:
         await ask_at(server).complete("x")
-    assert states == (random.getstate(), np.random.get_state()[1].tolist(), SeedTree(0).seed("x"))  # noqa: NPY002
+    assert states == (random.getstate(), np.random.get_state()[1].tolist(), SeedTree(0).seed("x"))
 
 
 async def test_a_parameter_that_the_server_refuses_is_left_out_and_the_record_says_so():

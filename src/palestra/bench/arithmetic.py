@@ -26,12 +26,11 @@ _HIGH = {1: 9, 2: 9, 3: 99, 4: 99}  # largest number in a question
 def arithmetic(n: int = 60, *, seed: int = 0, level: int = 1) -> Benchmark:
     """`n` different word problems; the same seed gives the same problems.
 
-    Each item's `info` has `kind` (number), `level`, `type` (the operations, such as `add` or `multiply+subtract`) and
-    `expression`, the sum to be done, which no agent is shown.
+    Each item's `info` has `kind` (number), `level` and `type` (the operations, such as `add` or `multiply+subtract`).
 
     >>> task = arithmetic(2)
     >>> task.items[0].question, task.items[0].answer
-    ('Kim has 8 toys. Kim buys 3 more toys. How many toys does Kim have now?', '11')
+    ('Ben has 3 apples. Ben gets 9 more apples. How many apples does Ben have now?', '12')
     """
     if n < 1:
         raise BadInput("n", n, "at least 1")
@@ -42,8 +41,8 @@ def arithmetic(n: int = 60, *, seed: int = 0, level: int = 1) -> Benchmark:
     while len(items) < n:
         rng = Random(derive(seed, "arithmetic", level, draw))
         draw += 1
-        question, expression, answer, kinds = _problem(rng, steps=_STEPS[level], high=_HIGH[level])
-        info = {"kind": "number", "level": level, "type": "+".join(kinds), "expression": expression}
+        question, _, answer, kinds = _problem(rng, steps=_STEPS[level], high=_HIGH[level])
+        info = {"kind": "number", "level": level, "type": "+".join(kinds)}
         items.setdefault(question, Item(f"{seed}-{level}-{len(items)}", question, str(answer), info=info))
     return Benchmark(f"arithmetic-{level}", list(items.values()), scorer=same_answer)
 
@@ -91,7 +90,7 @@ def _problem(rng: Random, *, steps: int, high: int) -> tuple[str, str, int, list
         story, expression = [f"{name} has {value} {thing}."], str(value)
     while len(kinds) < steps:
         if value > low and rng.random() < 0.5:
-            loss = rng.randint(min(2, value), min(value, high))
+            loss = rng.randint(1, min(value - 1, high))
             story.append(f"{name} {rng.choice(('gives away', 'loses', 'sells'))} {loss} {thing}.")
             expression, value = f"{expression} - {loss}", value - loss
             kinds.append("subtract")

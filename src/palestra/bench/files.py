@@ -116,14 +116,14 @@ def image_of(row: Row, field: str, folders: Iterable[Path] = ()) -> Image:
     Raises:
         BadInput: it is not there, or its name leads outside the folders.
     """
-    value = row.values.get(field)
+    value: Any = row.values.get(field)
     if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
         return _encoded(value["bytes"], str(value.get("path") or ""))
-    if hasattr(value, "save"):  # a decoded image of the hub
+    if (save := getattr(value, "save", None)) is not None:  # a decoded image of the hub
         import io
 
         buffer = io.BytesIO()
-        value.save(buffer, format="PNG")
+        save(buffer, format="PNG")
         return _encoded(buffer.getvalue(), "image.png")
     name = row.text(field)
     for folder in folders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 from palestra.bench.scorers import same_answer
@@ -23,7 +24,7 @@ def logic(n: int = 60, *, seed: int = 0, people: int = 3) -> Benchmark:
     The answer is a name, to be put into a box (`info["kind"]` is boxed).
 
     >>> logic(1).items[0].question
-    'Cleo is younger than Dan. Dan is younger than Ben. Who is the youngest? The choice is among Ben, Cleo, Dan.'
+    'Iris is shorter than Jack. Iris is taller than Eva. Who is the shortest? The choice is among Eva, Iris, Jack.'
     """
     if n < 1:
         raise BadInput("n", n, "at least 1")
@@ -45,7 +46,7 @@ def _puzzle(rng: Random, people: int) -> tuple[str, str]:
     more, less, most, least = rng.choice(_SCALES)
     facts = [
         f"{high} is {more} than {low}." if rng.random() < 0.5 else f"{low} is {less} than {high}."
-        for high, low in zip(ranked, ranked[1:], strict=False)
+        for high, low in pairwise(ranked)
     ]
     rng.shuffle(facts)
     top = rng.random() < 0.5

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from palestra.api import Outcome
     from palestra.core.records import Scale
     from palestra.runner.progress import Display
 

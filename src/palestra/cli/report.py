@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-
 from palestra import __version__
 from palestra.core.claims import Card
 from palestra.core.errors import BadInput
@@ -117,5 +116,3 @@ def _failures(reading: Reading) -> list[dict[str, Any]]:
         {"reason": reason, "line": line, "count": count, "detail": details[reason, line]}
         for (reason, line), count in counts.most_common(FAILURES)
     ]
-
-

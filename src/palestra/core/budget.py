@@ -30,7 +30,7 @@ class Budget(Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value is not None and not value >= 0:
+            if value is not None and not (isinstance(value, int | float) and value >= 0):
                 raise BadInput(f"budget.{name}", value, "a number of at least 0")
 
     @classmethod
@@ -39,13 +39,14 @@ class Budget(Struct, frozen=True, omit_defaults=True):
         kinds: dict[str, type[int] | type[float]] = {"calls": int, "tokens": int, "usd": float, "minutes": float}
         values: dict[str, float] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
-            name, _, value = part.partition("=")
+            name, _, value = (side.strip() for side in part.partition("="))
             if name not in kinds:
                 raise BadInput("budget", name, choices=kinds)
             try:
                 values[name] = kinds[name](value.replace("_", ""))
             except ValueError:
-                raise BadInput(f"budget.{name}", value, "a number") from None
+                kind = "a whole number" if kinds[name] is int else "a number"
+                raise BadInput(f"budget.{name}", value, kind) from None
         return cls(**values)  # pyright: ignore[reportArgumentType]
 
 
@@ -121,3 +122,33 @@ class Account:
             minutes = (time.monotonic() - self.started) / 60
             if minutes >= budget.minutes:
                 raise BudgetExceeded(self.level, "minutes", budget.minutes, minutes)
+
+
+class JointAccount:
+    """The accounts of a call that two limits bear on: its agent's own, and those of the work it is part of."""
+
+    __slots__ = ("agent", "work")
+
+    def __init__(self, agent: Account, work: Account) -> None:
+        self.agent, self.work = agent, work
+
+    def admit(self) -> None:
+        """As `Account.admit`, on both sides or on neither."""
+        self.agent.check()
+        self.work.admit()
+        self.agent.reserved += 1
+
+    def check(self) -> None:
+        """As `Account.check`, on both sides."""
+        self.agent.check()
+        self.work.check()
+
+    def charge(self, usage: Usage) -> None:
+        """As `Account.charge`, on both sides."""
+        self.agent.charge(usage)
+        self.work.charge(usage)
+
+    def add(self, usage: Usage) -> None:
+        """As `Account.add`, on both sides."""
+        self.agent.add(usage)
+        self.work.add(usage)

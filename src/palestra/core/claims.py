@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from palestra.core.errors import BadInput
 from palestra.core.records import EVIDENCE, Evidence, Scale
@@ -55,7 +55,7 @@ class ClaimResult(Struct, frozen=True, omit_defaults=True):
     scale: Scale
     interval: tuple[float, float] | None = None
     note: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         if self.evidence not in EVIDENCE:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from palestra.core.errors import BadInput
+from palestra.core.errors import BadInput, PalestraError
 
 C = TypeVar("C", bound=Struct)
 
@@ -42,13 +42,17 @@ def configure(kind: type[C], values: Mapping[str, Any]) -> C:
         else:
             given[head] = _read(head, value, fields[head].type)
     for head, inner in nested.items():
-        inner_kind = fields[head].type
-        if not (isinstance(inner_kind, type) and issubclass(inner_kind, Struct)):
+        inner_kind = _struct_in(fields[head].type)
+        if inner_kind is None:
             raise BadInput("setting", f"{head}.{next(iter(inner))}", f"no dot: {head} has no settings of its own")
-        given[head] = configure(inner_kind, inner)
+        outer = given[head] if head in given else _default(fields[head])
+        start = msgspec.structs.asdict(outer) if isinstance(outer, inner_kind) else {}
+        given[head] = configure(inner_kind, {**start, **inner})
     try:
         return kind(**given)
-    except TypeError as error:
+    except PalestraError:
+        raise
+    except (TypeError, ValueError) as error:
         raise BadInput("settings", dict(values), str(error)) from None
 
 
@@ -68,7 +72,7 @@ def _read(name: str, value: Any, kind: Any) -> Any:
         if isinstance(value, str):
             return _from_text(value, kind)
         return msgspec.convert(value, kind, strict=False)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (ValueError, TypeError) as error:
         reason = str(error).split(" - at ")[0]
         raise BadInput(name, value, f"{type_name(kind)} ({reason})") from None
 
@@ -76,10 +80,10 @@ def _read(name: str, value: Any, kind: Any) -> Any:
 def _from_text(text: str, kind: Any) -> Any:
     """Read `text` as `kind`: as it stands, else as JSON, else as a comma-separated list."""
     readings: list[Any] = [text]
-    if text[:1] in "[{\"" or text in ("null", "true", "false"):
+    if text[:1] in '[{"' or text in ("null", "true", "false"):
         try:
             readings.insert(0, msgspec.json.decode(text))
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):  # no JSON, or no Unicode, or absurdly deep
             pass
     readings.append([part.strip() for part in text.split(",") if part.strip()])
     failure: msgspec.ValidationError | None = None
@@ -90,6 +94,18 @@ def _from_text(text: str, kind: Any) -> Any:
             failure = failure or error
     assert failure is not None
     raise failure
+
+
+def _struct_in(kind: Any) -> type[Struct] | None:
+    """`kind` when it is a Struct, or the Struct of an optional or annotated one."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return kind
+    inner = get_args(kind) if get_origin(kind) in (Union, UnionType, Annotated) else ()
+    return next((found for one in inner if (found := _struct_in(one)) is not None), None)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default_factory() if callable(field.default_factory) else field.default
 
 
 def type_name(kind: Any) -> str:

@@ -167,6 +167,25 @@ class NoRecordedReply(ModelError):
     """A replayed run has no recorded reply for this request."""
 
 
+def cause_of(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error that a group of concurrent failures is about: a budget that ran out, else the first.
+
+    Agents, teams and environments may start their calls together in a task group, which wraps what goes wrong.
+
+    >>> cause_of(ExceptionGroup("two", [ValueError("x"), BudgetExceeded("episode", "calls", 3, 3)]))
+    BudgetExceeded('episode budget of 3 calls is used up (3 used)')
+    """
+    leaves: list[BaseException] = []
+    groups: list[BaseException] = [several]
+    while groups:
+        error = groups.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            groups.extend(error.exceptions)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        else:
+            leaves.append(error)
+    return next((error for error in leaves if isinstance(error, BudgetExceeded)), leaves[0])
+
+
 def _rebuild(kind: type[PalestraError], args: tuple[object, ...], state: dict[str, object]) -> PalestraError:
     """Unpickle an error whose constructor takes more than its message (errors cross process borders)."""
     error = kind.__new__(kind)

@@ -20,7 +20,9 @@ def wilson(successes: float, trials: int, *, z: float = Z95) -> tuple[float, flo
     >>> [round(bound, 3) for bound in wilson(48, 60)]
     [0.682, 0.882]
     """
-    if not 0 <= successes <= max(trials, 0):
+    if trials < 0:
+        raise BadInput("trials", trials, "at least 0")
+    if not 0 <= successes <= trials:
         raise BadInput("successes", successes, f"a number between 0 and {trials}")
     if trials == 0:
         return 0.0, 1.0

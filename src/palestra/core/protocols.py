@@ -7,7 +7,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from palestra.core.records import JSON, Action, Completion, Message, Observation, Sampling, ToolSpec, Verdict
 
-Frame: TypeAlias = Observation | Mapping[str, Observation]  # of the only agent, or by the name of each agent that acts next
+Frame: TypeAlias = (
+    Observation | Mapping[str, Observation]
+)  # of the only agent, or by the name of each agent that acts next
 
 
 @runtime_checkable

@@ -163,7 +163,7 @@ class Observation(Struct, frozen=True, omit_defaults=True):
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
-    info: JSON = field(default_factory=dict)
+    info: JSON = {}
 
     @property
     def done(self) -> bool:
@@ -177,7 +177,7 @@ class Action(Struct, frozen=True, omit_defaults=True):
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     value: Any = None
-    info: JSON = field(default_factory=dict)
+    info: JSON = {}
 
 
 class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -218,7 +218,7 @@ class Step(Struct, gc=False, omit_defaults=True):
     observation: str
     action: str
     reward: float
-    info: JSON = field(default_factory=dict)
+    info: JSON = {}
 
 
 class Episode(Struct, gc=False, omit_defaults=True):
@@ -236,9 +236,9 @@ class Episode(Struct, gc=False, omit_defaults=True):
     reason: str = "terminated"
     score: float | None = None
     reward: float = 0.0  # sum over steps, mean over agents
-    metrics: dict[str, float] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    metrics: dict[str, float] = {}
+    steps: list[Step] = []
+    calls: list[Call] = []
     usage: Usage = field(default_factory=Usage)
     started: float = 0.0  # seconds since the epoch
     seconds: float = 0.0

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from palestra.core.claims import Card
 from palestra.core.config import configure
-from palestra.core.errors import BadInput
+from palestra.core.errors import BadInput, PalestraError
 from palestra.core.records import Scale
 
 PACKAGE = "palestra.systems"
@@ -61,11 +61,23 @@ def system(slug: str) -> System:
     elif slug not in slugs():
         raise BadInput("system", slug, choices=slugs())
     else:
-        foreign = _foreign().get(slug)
-        module = foreign.load() if foreign else importlib.import_module(f"{PACKAGE}.{slug.replace('-', '_')}")
+        own = f"{PACKAGE}.{slug.replace('-', '_')}"
+        module = importlib.import_module(own) if importlib.util.find_spec(own) else _load(_foreign()[slug])
     return System(card=module.CARD, config=module.Config, run=module.run, presets=getattr(module, "PRESETS", {}))
 
 
 @cache
 def _foreign() -> dict[str, EntryPoint]:
+    """The systems that other packages bring, by slug."""
     return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _load(point: EntryPoint) -> Any:
+    try:
+        module = point.load()
+    except (ImportError, AttributeError) as error:
+        raise PalestraError(f"system {point.name!r} of another package cannot be loaded: {error}") from error
+    for name in ("CARD", "Config", "run"):
+        if not hasattr(module, name):
+            raise PalestraError(f"system {point.name!r} of another package has no {name} (in {point.value})")
+    return module

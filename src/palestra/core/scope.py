@@ -6,11 +6,11 @@ narrow it (`with scope(agent="step_back", stage="round 2"):`); models read it to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from palestra.core.budget import Account, Budget
+from palestra.core.budget import Account, Budget, JointAccount
 from palestra.core.records import Call, Step
 
 
@@ -46,17 +46,15 @@ class Scope:
         self.account, self.recorder = account, recorder
         self.agent, self.role, self.stage, self.seed = agent, role, stage, seed
 
-    def payer(self) -> Account:
+    def payer(self) -> Account | JointAccount:
         """The account that a call made now is charged to."""
         recorder = self.recorder
         if recorder.agent_budget is None:
             return self.account
-        account = recorder.accounts.get(self.agent)
-        if account is None:
-            level = f"agent {self.agent!r}"
-            account = Account(level, budget=recorder.agent_budget, parent=self.account)
-            recorder.accounts[self.agent] = account
-        return account
+        own = recorder.accounts.get(self.agent)
+        if own is None:
+            own = recorder.accounts[self.agent] = Account(f"agent {self.agent!r}", budget=recorder.agent_budget)
+        return JointAccount(own, self.account)
 
     def occurrence(self, request: bytes) -> int:
         """How often this scope has made `request` before; counts this one."""
@@ -75,15 +73,17 @@ def current() -> Scope:
     return found if found is not None else Scope(account=Account("process"), recorder=Recorder())
 
 
-def enter(new: Scope) -> None:
-    """Make `new` the scope of the running task from here on."""
+def enter(new: Scope | None) -> Scope | None:
+    """Make `new` the scope of the running task from here on; returns the one before, None outside any."""
+    before = _current.get()
     _current.set(new)
+    return before
 
 
 @contextmanager
 def scope(
     *, agent: str | None = None, role: str | None = None, stage: str | None = None, budget: Budget | None = None
-) -> Iterator[Scope]:
+) -> Generator[Scope]:
     """Narrow the scope: name the agent, role or stage that calls belong to, or limit them by a budget of their own.
 
     >>> with scope(agent="critic", stage="round 1") as inner:
@@ -93,7 +93,7 @@ def scope(
     outer = current()
     account = outer.account
     if budget is not None:
-        account = Account(stage or role or agent or "scope", budget=budget, parent=account)
+        account = Account(f"scope {stage or role or agent or ''!r}", budget=budget, parent=account)
     inner = Scope(
         account=account,
         recorder=outer.recorder,

@@ -19,7 +19,9 @@ def derive(seed: int, *path: object) -> int:
     True
     """
     text = "\x1f".join(map(str, (seed, *path)))
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") >> (64 - _BITS)
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little") >> (
+        64 - _BITS
+    )
 
 
 class SeedTree:

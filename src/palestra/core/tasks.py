@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from inspect import isawaitable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from palestra.core.errors import BadInput, EnvironmentFault
 from palestra.core.protocols import Environment, Task
@@ -23,7 +23,7 @@ class Item(Struct, frozen=True, omit_defaults=True):
     answer: Any = None
     legal: tuple[str, ...] | None = None
     images: tuple[Image, ...] = ()
-    info: JSON = field(default_factory=dict)
+    info: JSON = {}
 
 
 Scores: TypeAlias = float | dict[str, float]
@@ -44,13 +44,20 @@ class Benchmark:
         self.name, self.items, self.scorer = name, items, scorer
         ids = [item.id for item in items]
         if len(set(ids)) != len(ids):
-            twice = next(one for one in ids if ids.count(one) > 1)
+            seen: set[str] = set()
+            twice = next(one for one in ids if one in seen or seen.add(one))
             raise BadInput("item id", twice, "ids that are different from each other")
 
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, index: int) -> ItemTask:
+    @overload
+    def __getitem__(self, index: int) -> ItemTask: ...
+    @overload
+    def __getitem__(self, index: slice) -> Benchmark: ...
+    def __getitem__(self, index: int | slice) -> ItemTask | Benchmark:
+        if isinstance(index, slice):
+            return Benchmark(self.name, self.items[index], scorer=self.scorer)
         return ItemTask(self, self.items[index])
 
     def __iter__(self) -> Iterator[ItemTask]:
@@ -98,7 +105,9 @@ class Question:
             scores = await scores
         self._scores = scores if isinstance(scores, dict) else {"score": float(scores)}
         if "score" not in self._scores:
-            raise EnvironmentFault(f"the scorer of item {self.item.id!r} returned no 'score', only {list(self._scores)}")
+            raise EnvironmentFault(
+                f"the scorer of item {self.item.id!r} returned no 'score', only {list(self._scores)}"
+            )
         self._answer = action.text if action.value is None else action.value
         return Observation(reward=self._scores["score"], terminated=True)
 
@@ -129,8 +138,11 @@ def tasks_of(source: Task | Sequence[Task] | Benchmark) -> Sequence[Task]:
         BadInput: it is none, or it is empty.
     """
     found = [source] if isinstance(source, Task) else source
-    if not hasattr(found, "__len__") or not hasattr(found, "__getitem__"):
-        raise BadInput("task", source, "a Task, a Benchmark, or a sequence of tasks")
+    kinds = "a Task, a Benchmark, or a sequence of tasks"
+    if isinstance(found, Mapping) or not hasattr(found, "__len__") or not hasattr(found, "__getitem__"):
+        raise BadInput("task", source, kinds)
     if len(found) == 0:
         raise BadInput("task", source, "at least one task")
+    if not isinstance(found[0], Task):  # pyright: ignore
+        raise BadInput("task", found[0], kinds)
     return found  # pyright: ignore[reportReturnType]

@@ -123,7 +123,7 @@ def scripted_from(path: str, **options: Any) -> Scripted:
         raise BadInput(field, f"scripted:{path}", f"scripted:module:function ({error})") from None
     except AttributeError:
         names = [one for one in vars(importlib.import_module(module_name)) if not one.startswith("_")]
-        raise BadInput(field, f"scripted:{path}", f"a name in module {module_name}", choices=names) from None
+        raise BadInput(f"name in {module_name}", name, choices=names) from None
     return found if isinstance(found, Scripted) else Scripted(found, **options)
 
 

@@ -78,9 +78,9 @@ def model(
             return spec
         return spec.using(defaults=sampling, replies=replies, offline=offline or None)
     if not isinstance(spec, str):
-        engine, name, rebuild = spec, spec.name, None
         if options or not callable(getattr(spec, "complete", None)):
             raise BadInput("model", spec, "a spec, a Model or an Engine (without options)")
+        engine, name, rebuild = spec, spec.name, None
     else:
         engine, name = _engine(spec.strip(), options), _name(spec.strip(), options)
         rebuild = (_again, (spec, sampling, cache, offline, options))

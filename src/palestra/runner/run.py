@@ -10,7 +10,7 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -163,9 +163,9 @@ class Run:
     def figure(self, name: str, figure: Figure) -> Path:
         """Keep a matplotlib figure, as SVG and PNG; returns the PNG."""
         folder = self.store.path(self.row)
-        figure.savefig(folder / f"{name}.svg", bbox_inches="tight")
         png = folder / f"{name}.png"
-        figure.savefig(png, dpi=150, bbox_inches="tight")
+        for file in (png.with_suffix(".svg"), png):
+            figure.savefig(file, dpi=150, bbox_inches="tight")  # pyright: ignore[reportUnknownMemberType]
         self._artifact(name, "figure", f"{name}.png")
         return png
 
@@ -232,7 +232,7 @@ class Run:
         return result
 
     @contextmanager
-    def progress(self, text: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, text: str, total: int | None = None) -> Generator[Callable[[int], None]]:
         """Show a bar for work that is no episode: `with run.progress("training", 100) as advance: advance(1)`."""
         self.display.begin(text, total)
         try:
@@ -282,9 +282,7 @@ class Run:
         else:
             number = max((int(row["study"]) for row in known.values()), default=0) + 1
             values = {"run": self.row.key, "study": number, "name": study.name}
-            self._writer.row(
-                schema.studies, values | {"plan": msgspec.json.encode(plan).decode(), "total": len(study)}
-            )
+            self._writer.row(schema.studies, values | {"plan": msgspec.json.encode(plan).decode(), "total": len(study)})
             self._writer.flush()
         self._studies[study.name] = number
         return number
@@ -348,7 +346,7 @@ def _missing(study: Study, done: list[int]) -> Iterator[Job]:
 
 
 @contextmanager
-def _interruptible(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterator[threading.Event]:
+def _interruptible(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Generator[threading.Event]:
     """First Ctrl-C: start no more episodes, let the running ones finish. Second: cancel them."""
     interrupted = threading.Event()
     task = asyncio.current_task()

@@ -135,9 +135,7 @@ class Study:
             await asyncio.sleep(self.retry.wait * 2 ** (attempt - 1))
         raise AssertionError("unreachable: the last attempt returns")
 
-    async def _try(
-        self, episode: Episode, task: Task, account: Account, *, seed: int, agent: str
-    ) -> Exception | None:
+    async def _try(self, episode: Episode, task: Task, account: Account, *, seed: int, agent: str) -> Exception | None:
         own = Account("episode", budget=self.limits.episode, parent=account)
         recorder = Recorder(self.limits.agent)
         enter(Scope(account=own, recorder=recorder, agent=agent, seed=derive(seed, agent)))
@@ -194,7 +192,7 @@ def _named(agents: Agents) -> dict[str, Players]:
         several = list(agents) if isinstance(agents, Sequence) else [agents]
         named: dict[str, Players] = {}
         for agent in several:
-            if not isinstance(agent, Agent):
+            if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise BadInput("agent", agent, "an object with a name and `async act(observation)`")
             if agent.name in named:
                 raise BadInput("agents", agent.name, "agents with different names (or a mapping of titles to agents)")

@@ -7,6 +7,7 @@ run. A call points to the last message of its prompt and to its reply, so a long
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -65,7 +66,7 @@ studies = Table(
 )
 
 
-def _clustered(name: str, *columns: Column[object]) -> Table:
+def _clustered(name: str, *columns: Column[Any]) -> Table:
     """A table whose rows lie in the order of its key: episodes and what belongs to them are written in that order."""
     return Table(name, metadata, *columns, sqlite_with_rowid=False)
 

@@ -11,11 +11,12 @@ import secrets
 import socket
 import sqlite3
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, update
+from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
@@ -140,7 +141,9 @@ class Store:
             StoreError: a living process executes it already.
         """
         if run.alive and not (run.pid == os.getpid() and run.host == socket.gethostname()):
-            raise StoreError(f"run {run.id} is being executed by process {run.pid} on {run.host}: wait or stop it first")
+            raise StoreError(
+                f"run {run.id} is being executed by process {run.pid} on {run.host}: wait or stop it first"
+            )
         with self.write() as connection:
             connection.execute(
                 update(schema.runs)
@@ -164,6 +167,15 @@ class Store:
                 .where(schema.runs.c.key == run.key)
                 .values(status=status, finished=time.time(), error=error)
             )
+
+    def discard(self, run: RunRow) -> bool:
+        """Forget a run that recorded nothing; returns whether it was forgotten."""
+        with self.write() as connection:
+            for table in (schema.studies, schema.episodes, schema.claims, schema.metrics, schema.artifacts):
+                if connection.execute(select(table.c.run).where(table.c.run == run.key).limit(1)).first() is not None:
+                    return False
+            connection.execute(delete(schema.runs).where(schema.runs.c.key == run.key))
+        return True
 
     def runs(self, *, system: str | None = None, limit: int | None = None) -> list[RunRow]:
         """Runs, newest first."""
@@ -267,10 +279,8 @@ def _engine(where: str) -> tuple[Engine, Path]:
         return _sqlite(where), path.parent
     if backend != "postgresql":
         raise BadInput("store", where, choices=("sqlite", "postgresql"))
-    try:
-        import psycopg  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("psycopg", "postgres") from error
+    if find_spec("psycopg") is None:
+        raise MissingExtra("psycopg", "postgres")
     return create_engine(url.set(drivername="postgresql+psycopg")), Path(DEFAULT).parent
 
 

@@ -107,9 +107,7 @@ class Writer:
             for start in range(0, len(numbers), 500):
                 some = numbers[start : start + 500]
                 for table in (schema.episodes, schema.steps, schema.calls):
-                    connection.execute(
-                        delete(table).where(table.c.run == self.run.key, table.c.episode.in_(some))
-                    )
+                    connection.execute(delete(table).where(table.c.run == self.run.key, table.c.episode.in_(some)))
 
     def close(self) -> None:
         """Write what is left and stop the thread."""

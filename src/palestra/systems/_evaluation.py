@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from palestra.core.claims import Card
 from palestra.core.errors import BadInput
@@ -35,7 +35,7 @@ class Config(Struct):
 
     agent: str
     task: str
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = {}
 
 
 async def run(run: Run, config: Config) -> None:
@@ -52,9 +52,10 @@ def _make_agent(spec: str, run: Run, options: Mapping[str, Any]) -> Agent:
 
     catalog: dict[str, Callable[..., Any]] = {**agents.CATALOG, **teams.CATALOG}
     make = _find("agent", spec, catalog)
-    if isinstance(make, Agent) and not inspect.isclass(make):
-        return make
-    made = make(run.model("default"), **_typed(make, options)) if inspect.signature(make).parameters else make()
+    if not callable(make):
+        made = make
+    else:
+        made = make(run.model("default"), **_typed(make, options)) if inspect.signature(make).parameters else make()
     if not isinstance(made, Agent):
         raise BadInput("agent", spec, "something with a name and `async act(observation)`, or a function that makes it")
     return made

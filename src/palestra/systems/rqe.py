@@ -7,6 +7,7 @@ The recipe measures the paper's statements on the published games, on random gam
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,7 +37,9 @@ CARD = Card(
         PaperClaim("logit_peer", "Logit equilibria agree with pygambit's path follower", "within 1e-6"),
         PaperClaim("three_players", "With three players, learned and exact equilibrium coincide", "one equilibrium"),
         PaperClaim("cliff_pair", "Finite-horizon Markov games are solved by backward induction", "V1 = 0.82024"),
-        PaperClaim("no_regret_kl", "No-regret play finds the RQE in every game of the region: KL, log barrier", "100 %"),
+        PaperClaim(
+            "no_regret_kl", "No-regret play finds the RQE in every game of the region: KL, log barrier", "100 %"
+        ),
         PaperClaim("no_regret_reverse_kl", "The same for reverse KL and entropy", "100 %"),
         PaperClaim("beyond_the_region", "Far outside the region some games are not reached", "no guarantee"),
         PaperClaim(
@@ -142,7 +145,9 @@ def exact(run: Run, config: Config, advance) -> None:
     solution = RQEValueIteration(cliff_pair(), 0.1, 10, horizon=15).solve()
     value = float(solution.at(CLIFF_START)[0][0])
     holds = abs(value - CLIFF_VALUE) <= 5e-6 and solution.residual <= 1e-10
-    run.claim("cliff_pair", measured=round(value, 6), holds=holds, evidence="exact", note=f"residual {solution.residual:.0e}")
+    run.claim(
+        "cliff_pair", measured=round(value, 6), holds=holds, evidence="exact", note=f"residual {solution.residual:.0e}"
+    )
     advance(1)
 
 
@@ -179,7 +184,9 @@ def learning(run: Run, config: Config) -> list:
     outside = [one for one in found if one.condition < 1]
     lowest = min(one.reached for one in outside)
     shown = "; ".join(f"{one.penalty} {one.condition:g}: {one.reached:.0%}" for one in outside)
-    run.claim("beyond_the_region", measured=lowest, holds=lowest < 1, evidence="exact", note=f"3x3, share reached: {shown}")
+    run.claim(
+        "beyond_the_region", measured=lowest, holds=lowest < 1, evidence="exact", note=f"3x3, share reached: {shown}"
+    )
     for one in found:
         run.log(f"reached/{one.penalty}/{'x'.join(map(str, one.sizes))}", one.reached, one.condition)
     return found
@@ -231,16 +238,18 @@ def solve(run: Run, config: Config) -> None:
         raise BadInput("game", config.game, "a matrix game (RQEValueIteration solves Markov games in Python)")
     regulariser = "log_barrier" if config.penalty == "kl" else "entropy"
     lines = [repr(game)]
-    tau, eps = (values[0] if len(values) == 1 else values for values in (config.tau, config.eps))
+    tau, eps = (list(values) * (game.num_players if len(values) == 1 else 1) for values in (config.tau, config.eps))
     if config.fit:
         fitted = fit_rqe(
-            game, counts(game, config.counts), penalty=config.penalty, regulariser=regulariser, seed=run.seeds.seed("fit")
+            game,
+            counts(game, config.counts),
+            penalty=config.penalty,
+            regulariser=regulariser,
+            seed=run.seeds.seed("fit"),
         )
-        tau, eps = fitted.tau, fitted.eps
+        tau, eps = list(fitted.tau), list(fitted.eps)
         lines.append(repr(fitted))
-    solved = rqe(
-        game, tau, eps, penalty=config.penalty, regulariser=regulariser, method=config.method, tol=1e-10
-    )
+    solved = rqe(game, tau, eps, penalty=config.penalty, regulariser=regulariser, method=config.method, tol=1e-10)
     lines.append(repr(solved))
     run.report("\n\n".join(lines))
 
@@ -249,12 +258,11 @@ def load(name: str):
     """The game called `sc:K` or `ghp:K`, or the one in a file."""
     from palestra.envs.games import ghp, load_game, selten_chmura
 
-    kind, colon, number = name.partition(":")
-    laboratory = {"sc": selten_chmura, "ghp": ghp}
-    if colon and kind in laboratory:
-        if not number.isdigit():
-            raise BadInput("game", name, "sc:1 … sc:12 or ghp:4")
-        return laboratory[kind](int(number))
+    laboratory = {f"sc:{k}": partial(selten_chmura, k) for k in range(1, 13)} | {"ghp:4": partial(ghp, 4)}
+    if name in laboratory:
+        return laboratory[name]()
+    if ":" in name and not Path(name).exists():
+        raise BadInput("game", name, "sc:1 … sc:12, ghp:4 or a file", choices=laboratory)
     return load_game(name)
 
 

@@ -20,7 +20,7 @@ try:
     import jax
     import jax.numpy as jnp
 except ImportError as error:  # pragma: no cover - depends on the installation
-    raise MissingExtra("jax", "jax") from error
+    raise MissingExtra("jax", "games") from error
 
 _ROUNDS = 60  # interior-point iterations; the gap falls about tenfold in each
 

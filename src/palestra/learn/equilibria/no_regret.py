@@ -21,7 +21,7 @@ try:
     import jax
     import jax.numpy as jnp
 except ImportError as error:  # pragma: no cover - depends on the installation
-    raise MissingExtra("jax", "jax") from error
+    raise MissingExtra("jax", "games") from error
 
 STEP = 0.1  # for payoffs in [-1, 1]; divided by half the payoff range otherwise
 CHECK_EVERY = 25  # iterations between two residual checks

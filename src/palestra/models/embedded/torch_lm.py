@@ -27,7 +27,8 @@ class TorchLM:
     """A model and its tokenizer, loaded on first use.
 
     Args:
-        source: a folder as transformers saves it, or the name of a model on the Hugging Face hub.
+        source: a folder as transformers saves it, the name of a model on the Hugging Face hub, or a function that
+            gives one of the two when the model is loaded.
         dtype: "bfloat16", "float32", or "auto": bfloat16 where the processor multiplies it by itself.
         threads: of torch's operations.
         adapter: a folder with a LoRA adapter as peft saves it; it is merged into the weights.
@@ -37,14 +38,20 @@ class TorchLM:
     """
 
     def __init__(
-        self, source: str | Path, *, dtype: str = "auto", threads: int = 1, adapter: Path | None = None, title: str = ""
+        self,
+        source: str | Path | Callable[[], str | Path],
+        *,
+        dtype: str = "auto",
+        threads: int = 1,
+        adapter: Path | None = None,
+        title: str = "",
     ) -> None:
         if dtype not in ("auto", "bfloat16", "float32"):
             raise BadInput("dtype", dtype, choices=("auto", "bfloat16", "float32"))
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise BadInput("threads", threads, "an integer of at least 1")
         self.source, self.dtype, self.threads, self.adapter = source, dtype, threads, adapter
-        self.title = title or Path(source).name
+        self.title = title or ("model" if callable(source) else Path(source).name)
         self._lock = threading.Lock()
         self._model: Any = None
         self._tokenizer: Any = None
@@ -82,13 +89,15 @@ class TorchLM:
             import torch
 
             kind = native_dtype() if self.dtype == "auto" else self.dtype
+            source = self.source() if callable(self.source) else self.source
             try:
                 with quietly():
-                    tokenizer = hf.AutoTokenizer.from_pretrained(self.source)
-                    model = hf.AutoModelForCausalLM.from_pretrained(self.source, dtype=torch.float32)
+                    tokenizer = hf.AutoTokenizer.from_pretrained(source)
+                    read_as = torch.float32 if self.adapter is not None else getattr(torch, kind)
+                    model = hf.AutoModelForCausalLM.from_pretrained(source, dtype=read_as)
             except (OSError, ValueError, KeyError, RuntimeError) as error:
                 reason = " ".join(str(error).split())[:160]
-                raise UnknownModel(f"no model at {self.source}: transformers cannot load it ({reason})") from None
+                raise UnknownModel(f"no model at {source}: transformers cannot load it ({reason})") from None
             if self.adapter is not None:
                 model = merged(model, self.adapter)
             model = model.to(getattr(torch, kind)).eval().requires_grad_(False)
@@ -154,7 +163,7 @@ class TorchLM:
                 places[id(row)] = number
                 rows.append(row)
         for batch in batches(rows, tokens=BATCH_TOKENS):
-            with torch.inference_mode(), self._threads():
+            with torch.inference_mode(), self.limited():
                 states = self._forward(batch, states=True).hidden_states
             for place, row in enumerate(batch):
                 number = places[id(row)]
@@ -168,6 +177,10 @@ class TorchLM:
 
         weight, bias = self._head
         return torch.nn.functional.linear(hidden.float(), weight, bias)
+
+    def limited(self) -> Threads:
+        """A block in which torch uses no more than the model's number of threads."""
+        return Threads(self.threads)
 
     def _tokenised(self, prompt: str, options: Sequence[str]) -> tuple[list[int], list[list[int]]]:
         prefix = self.tokens(prompt)
@@ -185,7 +198,7 @@ class TorchLM:
         import torch
 
         needs = [(place, need) for place, row in enumerate(rows) for need in row.needs]
-        with torch.inference_mode(), self._threads():
+        with torch.inference_mode(), self.limited():
             output = self._forward(rows)
             at = torch.tensor([place for place, _ in needs]), torch.tensor([need.place for _, need in needs])
             wanted = torch.tensor([need.token for _, need in needs])
@@ -206,17 +219,19 @@ class TorchLM:
         padded = [row.tokens + [0] * (length - len(row.tokens)) for row in rows]
         kwargs: dict[str, Any] = {"use_cache": False, "output_hidden_states": states}
         if self.plain:
-            positions = [row.positions + [0] * (length - len(row.tokens)) for row in rows]
-            kwargs |= {"position_ids": torch.tensor(positions), "attention_mask": mask(rows, torch)}
+            if (seen := mask(rows, torch)) is not None:
+                dtype = self.model.dtype
+                kwargs["attention_mask"] = torch.zeros_like(seen, dtype=dtype).masked_fill(
+                    ~seen, torch.finfo(dtype).min
+                )
+                positions = [row.positions + [0] * (length - len(row.tokens)) for row in rows]
+                kwargs["position_ids"] = torch.tensor(positions)
             return self.model.base_model(input_ids=torch.tensor(padded), **kwargs)
         real = [[1] * len(row.tokens) + [0] * (length - len(row.tokens)) for row in rows]
         return self.model(input_ids=torch.tensor(padded), attention_mask=torch.tensor(real), **kwargs)
 
-    def _threads(self) -> _Threads:
-        return _Threads(self.threads)
 
-
-class _Threads:
+class Threads:
     """Limits torch's threads inside the block; other work of the process gets its own number back."""
 
     def __init__(self, threads: int) -> None:
