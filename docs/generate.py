@@ -40,19 +40,15 @@ def main() -> None:
     cards = [system(slug).card for slug in slugs()]
     for card in cards:
         with mkdocs_gen_files.open(f"systems/{card.slug}.md", "w") as page:
-            page.write(system_page(card))
+            page.write(f"---\ntitle: {card.slug}\n---\n\n{system_page(card)}")
     with mkdocs_gen_files.open("systems/index.md", "w") as page:
         page.write(systems_index(cards))
-    with mkdocs_gen_files.open("systems/SUMMARY.md", "w") as page:
-        page.writelines(["* [All](index.md)\n", *(f"* [{card.slug}]({card.slug}.md)\n" for card in cards)])
     rooms = [room for room in ROOMS if modules(room)]
     for room in rooms:
         with mkdocs_gen_files.open(f"reference/{room}.md", "w") as page:
-            page.write(reference_page(room))
+            page.write(f"---\ntitle: {room}\n---\n\n{reference_page(room)}")
     with mkdocs_gen_files.open("reference/index.md", "w") as page:
         page.write(reference_index(rooms))
-    with mkdocs_gen_files.open("reference/SUMMARY.md", "w") as page:
-        page.writelines(["* [Rooms](index.md)\n", *(f"* [{room}]({room}.md)\n" for room in rooms)])
 
 
 def system_page(card: Card) -> str:

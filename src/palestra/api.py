@@ -337,7 +337,7 @@ def _factory(specs: Mapping[str, Any], store: Store, replay: RunRow | None) -> C
     if replay is not None:
         from palestra.models.replies import Recorded
 
-        recorded = Recorded(Reading(store, replay).calls())
+        recorded = Recorded.of(Reading(store, replay).calls())
     else:
         _check_models(specs)
 

@@ -28,7 +28,7 @@ def server() -> Iterator[str]:
         pytest.skip("the embedded model's weights are not installed")
     params = xllamacpp.CommonParams()
     params.model.path = str(next(Path(found.submodule_search_locations[0]).glob("*.gguf")))
-    params.n_ctx, params.n_parallel = 2 * CONTEXT, 2
+    params.n_ctx, params.n_parallel, params.verbosity = 2 * CONTEXT, 2, 0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     running = xllamacpp.Server(params)
     yield f"{running.listening_address}/v1"
@@ -139,13 +139,14 @@ async def test_messages_of_all_roles_and_scripts_arrive_whole(smol):
         Message("assistant", "ok"),
         Message("user", said),
     ]
-    reply = await smol.complete(messages, sampling=Sampling(max_tokens=3))
-    assert reply.usage.output_tokens == 3
+    reply = await smol.complete(messages, sampling=Sampling(temperature=0.0, max_tokens=3))
+    assert reply.usage.input_tokens > 2 * len(said)
+    assert 1 <= reply.usage.output_tokens <= 3
 
 
 async def test_many_concurrent_calls_share_the_pool(smol):
-    replies = await asyncio.gather(*(smol.complete(f"{n}", sampling=Sampling(max_tokens=1)) for n in range(12)))
-    assert [reply.usage.output_tokens for reply in replies] == [1] * 12
+    replies = await asyncio.gather(*(smol.complete(f"{n}", sampling=Sampling(max_tokens=1)) for n in range(8)))
+    assert [reply.usage.output_tokens for reply in replies] == [1] * 8
 
 
 async def test_a_recorded_conversation_replays_without_the_server(smol):

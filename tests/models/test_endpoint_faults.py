@@ -445,7 +445,8 @@ async def test_unicode_and_a_megabyte_arrive_whole():
         exchange.reply(gzip.compress(content), content_encoding="gzip")
 
     async with serving(large) as server:
-        assert (await ask_at(server, timeout=5, total_timeout=10).complete("x" * 1_000_000)).text == text
+        assert (await ask_at(server, timeout=5, total_timeout=10).complete(text)).text == text
+    assert server.seen[0].body["messages"] == [{"role": "user", "content": text}]
 
 
 async def test_embeddings_come_in_order_with_length_one():

@@ -402,6 +402,14 @@ async def test_messages_that_are_none_are_refused(prompt):
         await model("scripted").complete(prompt)
 
 
+@pytest.mark.parametrize(
+    "options", [{"messages": "half a pair \ud83d"}, {"messages": "x", "schema": {"enum": [object()]}}]
+)
+async def test_what_cannot_be_written_as_json_is_refused(options):
+    with pytest.raises(BadInput, match="request="):
+        await model("scripted").complete(**options)
+
+
 async def test_a_missing_capability_and_wrong_options_are_refused():
     ask = model("scripted")
     with pytest.raises(BadInput, match="a model that can embed"):

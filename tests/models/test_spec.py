@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
-from palestra.core.errors import BadInput, MissingKey, UnknownModel
-from palestra.core.records import Sampling
+from palestra.core.budget import Account
+from palestra.core.errors import BadInput, MissingKey, NoRecordedReply, UnknownModel
+from palestra.core.records import Call, Sampling
+from palestra.core.scope import Recorder, Scope, enter
 from palestra.core.tasks import Item
 from palestra.models import Endpoint, Model, Price, Recorded, Scripted, model
 
@@ -118,6 +120,38 @@ def test_an_engine_becomes_a_model_and_other_things_do_not():
 def test_offline_without_recorded_replies_is_refused():
     with pytest.raises(BadInput, match="offline="):
         model("scripted", offline=True)
+
+
+@pytest.mark.parametrize("spec", ["openai/gpt-5", "gguf:/no/such/file.gguf", "hf:/no/such/folder", "scripted"])
+async def test_a_replay_needs_no_key_and_no_weights(spec):
+    call = (await recorded_call(spec)) if spec == "scripted" else None
+    replay = model(spec, cache=Recorded.of([call] if call else []), offline=True)
+    assert replay.name == spec
+    if call is not None:
+        enter(Scope(account=Account("episode"), recorder=Recorder()))
+        assert (await replay.complete("x")).text == "x"
+    with pytest.raises(NoRecordedReply):
+        await replay.complete("y")
+    with pytest.raises(NoRecordedReply):
+        async for _ in replay.stream("y"):
+            pass
+
+
+async def recorded_call(spec: str) -> Call:
+    scope = Scope(account=Account("episode"), recorder=Recorder())
+    enter(scope)
+    await model(spec).complete("x")
+    return scope.recorder.calls[0]
+
+
+async def test_embedding_without_the_weights_says_what_is_missing_even_in_a_replay():
+    with pytest.raises(UnknownModel, match="/no/such/file"):
+        await model("gguf:/no/such/file.gguf", cache=Recorded({}), offline=True).embed(["x"])
+
+
+def test_a_replay_of_a_misspelt_model_is_still_unknown():
+    with pytest.raises(UnknownModel, match="did you mean"):
+        model("smolm2", cache=Recorded({}), offline=True)
 
 
 def test_importing_the_room_loads_no_heavy_package():

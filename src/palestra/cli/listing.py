@@ -58,10 +58,10 @@ def _systems() -> tuple[str, list[str], list[list[Any]]]:
 
 
 def _agents() -> tuple[str, list[str], list[list[Any]]]:
-    from palestra import agents, teams
+    from palestra import agents
 
-    makers = {**agents.CATALOG, **teams.CATALOG}
-    return "agents", ["agent", "what it does"], [[name, _first_line(make)] for name, make in sorted(makers.items())]
+    rows = [[name, _first_line(make)] for name, make in sorted(agents.CATALOG.items())]
+    return "agents", ["agent", "what it does"], rows
 
 
 def _benchmarks() -> tuple[str, list[str], list[list[Any]]]:

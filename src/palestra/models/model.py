@@ -245,7 +245,10 @@ class Model:
         The seed depends on the scope and on the request itself, never on the order of calls, so that concurrency
         changes nothing; the same request made again in the same scope gets another seed.
         """
-        body = blake2b(_encoder.encode(request), digest_size=16)
+        try:
+            body = blake2b(_encoder.encode(request), digest_size=16)
+        except (TypeError, ValueError, OverflowError) as error:  # half a surrogate pair, a set in a schema
+            raise BadInput("request", request.kind, f"text and JSON values ({error})") from None
         if request.kind == "complete" and request.sampling.seed is None:
             digest = body.digest()
             seed = derive(scope.seed, scope.agent, scope.role, scope.stage, digest.hex(), scope.occurrence(digest))

@@ -1,7 +1,6 @@
 """Models by name: `model("smollm2")`, `model("openai/gpt-5")`, `model("http://localhost:8000/v1#name")`, and so on.
 
-A spec is a short text that can stand on a command line, in a run's record and in another process; engines that take
-long to load are shared by all models of one process that were made alike.
+A spec is a short text that can stand on a command line, in a run's record and in another process.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakValueDictionary
 
-from palestra.core.errors import BadInput, MissingKey, UnknownModel, nearest
+from palestra.core.errors import BadInput, MissingExtra, MissingKey, UnknownModel, nearest
 from palestra.core.records import Sampling
 from palestra.models.engine import Engine, Replies
 from palestra.models.model import Model
@@ -34,11 +32,11 @@ OPENAI_URL = "https://api.openai.com/v1"
 NEUTRAL = frozenset(
     {
         "attempts", "base", "cap", "patience", "timeout", "connect_timeout", "total_timeout", "connections", "prices",
-        "latency", "slots", "threads", "n_threads", "n_parallel",
+        "latency", "slots", "threads", "torch_threads", "cache_prompt", "affinity",
     }
 )  # fmt: skip
 _BACKOFF = ("attempts", "base", "cap", "patience")
-_loaded: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_LOCAL = ("smollm2", "minilm", "hf", "gguf")  # need files on this machine
 
 
 def model(
@@ -55,7 +53,7 @@ def model(
         spec: one of `KINDS`; a Model (returned as it is, or with the sampling and cache given here); or an Engine.
         sampling: used when a call gives none.
         cache: recorded replies: the path of a cache file, or a `Cache` or `Recorded`.
-        offline: with `cache`, never ask for a reply that is not recorded.
+        offline: with `cache`, never ask for a reply that is not recorded. No key and no weights are needed then.
         **options: of the engine. Endpoints: `timeout`, `connect_timeout`, `total_timeout` (seconds), `attempts`,
             `base`, `cap`, `patience` (of the backoff, seconds), `connections`, `prices` (path of a price file).
             scripted: `script`, `latency`, `score`. simulated: `items`, `kind`, `form`.
@@ -82,7 +80,8 @@ def model(
             raise BadInput("model", spec, "a spec, a Model or an Engine (without options)")
         engine, name, rebuild = spec, spec.name, None
     else:
-        engine, name = _engine(spec.strip(), options), _name(spec.strip(), options)
+        engine = _offline(spec.strip(), options) if offline else _engine(spec.strip(), options)
+        name = _name(spec.strip(), options)
         rebuild = (_again, (spec, sampling, cache, offline, options))
     if offline and replies is None:
         raise BadInput("offline", offline, "False, or a cache to answer from")
@@ -126,13 +125,13 @@ def _name(spec: str, options: Mapping[str, Any]) -> str:
 def _engine(spec: str, options: dict[str, Any]) -> Engine:
     head, colon, rest = spec.partition(":")
     if spec == "smollm2":
-        return _shared(spec, options, _smollm2)
+        return _made(spec, _smollm2, options)
     if spec == "minilm":
-        return _shared(spec, options, _minilm)
+        return _made(spec, _minilm, options)
     if head == "hf" and rest:
-        return _shared(spec, options, partial(_hf, rest))
+        return _made(spec, partial(_hf, rest), options)
     if head == "gguf" and rest:
-        return _shared(spec, options, partial(_gguf, rest))
+        return _made(spec, partial(_gguf, rest), options)
     if spec.startswith("openai/") and len(spec) > len("openai/"):
         url = os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
         return _endpoint(spec, url, spec[len("openai/") :], ("OPENAI_API_KEY",), options)
@@ -150,6 +149,18 @@ def _engine(spec: str, options: dict[str, Any]) -> Engine:
     raise UnknownModel(_unknown(spec))
 
 
+def _offline(spec: str, options: dict[str, Any]) -> Engine:
+    """The engine, or what stands in for it where its key, its weights or its file are missing."""
+    try:
+        return _engine(spec, options)
+    except (MissingKey, MissingExtra, UnknownModel) as error:
+        if isinstance(error, UnknownModel) and spec.partition(":")[0] not in _LOCAL:
+            raise
+        from palestra.models.unavailable import Unavailable
+
+        return Unavailable(spec, error)
+
+
 def _unknown(spec: str) -> str:
     near = nearest(
         spec.partition(":")[0].partition("/")[0], [kind.partition(":")[0].partition("/")[0] for kind in KINDS]
@@ -157,16 +168,6 @@ def _unknown(spec: str) -> str:
     full = next((kind for kind in KINDS if near is not None and kind.startswith(near)), None)
     hint = f" (did you mean {full!r}?)" if full else ""
     return f"unknown model {spec!r}: expected one of {', '.join(KINDS)}{hint}"
-
-
-def _shared(spec: str, options: dict[str, Any], make: Callable[..., Engine]) -> Engine:
-    """The engine that is loaded already for the same spec and options, or a new one."""
-    key = (os.getpid(), spec, *sorted((name, repr(value)) for name, value in options.items()))
-    found = cast("Engine | None", _loaded.get(key))
-    if found is None:
-        found = _made(spec, make, options)
-        _loaded[key] = found
-    return found
 
 
 def _made(spec: str, make: Callable[..., Engine], options: Mapping[str, Any]) -> Engine:

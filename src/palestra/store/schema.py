@@ -2,6 +2,9 @@
 
 A conversation is stored as a tree: a message points to the one before it and to its text, and each text is kept once a
 run. A call points to the last message of its prompt and to its reply, so a long episode costs only its new text.
+
+A number that is not one (NaN) is NULL in a column. Texts are Unicode: half a surrogate pair becomes U+FFFD, and so does
+NUL on PostgreSQL, which cannot hold it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    String,
     Table,
     Text,
     insert,
@@ -25,29 +27,31 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.exc import NoResultFound, OperationalError, ProgrammingError
 
 from palestra.core.errors import StoreError
 
 VERSION = 1
+STUDY_SHIFT = 32  # an episode's number is study << 32 | index in the study's plan; studies count from 1
 metadata = MetaData()
 
-meta = Table("meta", metadata, Column("name", String(64), primary_key=True), Column("value", Text, nullable=False))
+meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 
 runs = Table(
     "runs",
     metadata,
     Column("key", Integer, primary_key=True, autoincrement=True),
-    Column("id", String(96), nullable=False, unique=True),
-    Column("system", String(96), nullable=False),
-    Column("status", String(32), nullable=False),  # running, done, failed, interrupted, stopped
-    Column("scale", String(16), nullable=False),
+    Column("id", Text, nullable=False, unique=True),
+    Column("system", Text, nullable=False),
+    Column("status", Text, nullable=False),  # running, done, failed, interrupted, stopped
+    Column("scale", Text, nullable=False),
     Column("seed", BigInteger, nullable=False),
     Column("seeds", Integer, nullable=False),
     Column("models", Text, nullable=False),  # JSON: role -> model
     Column("config", Text, nullable=False),  # JSON
     Column("options", Text, nullable=False),  # JSON: what else is needed to resume
-    Column("version", String(32), nullable=False),
-    Column("host", String(128), nullable=False),
+    Column("version", Text, nullable=False),
+    Column("host", Text, nullable=False),
     Column("pid", Integer, nullable=False),
     Column("heartbeat", Float, nullable=False),  # seconds since the epoch
     Column("created", Float, nullable=False),
@@ -60,7 +64,7 @@ studies = Table(
     metadata,
     Column("run", Integer, primary_key=True, autoincrement=False),
     Column("study", Integer, primary_key=True, autoincrement=False),
-    Column("name", String(128), nullable=False),
+    Column("name", Text, nullable=False),
     Column("plan", Text, nullable=False),  # JSON: agents, tasks (count and digest), seeds
     Column("total", Integer, nullable=False),
 )
@@ -81,14 +85,14 @@ episodes = _clustered(
     _key("episode"),  # study number * 2**32 + index in the study's plan
     Column("study", Integer, nullable=False),
     Column("index", BigInteger, nullable=False),
-    Column("agent", String(256), nullable=False),
-    Column("task", String(512), nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("task", Text, nullable=False),
     Column("seed", BigInteger, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("status", String(16), nullable=False),  # done, failed, stopped
-    Column("reason", String(32), nullable=False),
+    Column("status", Text, nullable=False),  # done, failed
+    Column("reason", Text, nullable=False),
     Column("score", Float),
-    Column("reward", Float, nullable=False),
+    Column("reward", Float),
     Column("metrics", Text, nullable=False),  # JSON
     Column("steps", Integer, nullable=False),
     Column("calls", Integer, nullable=False),
@@ -109,25 +113,25 @@ steps = _clustered(
     _key("episode"),
     _key("number"),
     Column("step", Integer, nullable=False),
-    Column("agent", String(256), nullable=False),
+    Column("agent", Text, nullable=False),
     Column("observation", BigInteger, nullable=False),  # texts.text
     Column("action", BigInteger, nullable=False),  # texts.text
-    Column("reward", Float, nullable=False),
+    Column("reward", Float),
     Column("info", Text),  # JSON
 )
 
 calls = _clustered(
     "calls",
     _key("run"),
-    _key("episode"),
+    _key("episode"),  # 0: made by the recipe itself, outside any episode
     _key("number"),
     Column("step", Integer, nullable=False),
-    Column("agent", String(256), nullable=False),
-    Column("role", String(128), nullable=False),
-    Column("stage", String(128), nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("model", String(256), nullable=False),
-    Column("engine", String(64), nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("engine", Text, nullable=False),
     Column("request", LargeBinary(16), nullable=False),
     Column("prompt", BigInteger),  # messages.message: the last one of the prompt
     Column("reply", BigInteger),  # messages.message
@@ -137,7 +141,7 @@ calls = _clustered(
     Column("cached_tokens", BigInteger, nullable=False),
     Column("usd", Float, nullable=False),
     Column("seconds", Float, nullable=False),
-    Column("finish_reason", String(32), nullable=False),
+    Column("finish_reason", Text, nullable=False),
     Column("started", Float, nullable=False),
     Column("retries", Integer, nullable=False),
     Column("seed", BigInteger),
@@ -152,7 +156,7 @@ messages = _clustered(
     _key("run"),
     _key("message"),
     Column("parent", BigInteger),  # messages.message, None at the start of a conversation
-    Column("role", String(16), nullable=False),
+    Column("role", Text, nullable=False),
     Column("text", BigInteger, nullable=False),  # texts.text
     Column("extra", Text),  # JSON: parts, name, tool calls
 )
@@ -160,11 +164,10 @@ messages = _clustered(
 metrics = Table(
     "metrics",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("run", Integer, nullable=False, index=True),
-    Column("name", String(256), nullable=False),
-    Column("step", Float, nullable=False),
-    Column("value", Float, nullable=False),
+    Column("run", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("step", Float, primary_key=True, autoincrement=False),
+    Column("value", Float),
     Column("time", Float, nullable=False),  # seconds since the epoch
 )
 
@@ -172,12 +175,12 @@ claims = Table(
     "claims",
     metadata,
     Column("run", Integer, primary_key=True, autoincrement=False),
-    Column("name", String(128), primary_key=True),
+    Column("name", Text, primary_key=True),
     Column("position", Integer, nullable=False),
     Column("holds", Integer),  # 1, 0, or None: not shown at this scale
     Column("measured", Text, nullable=False),
-    Column("evidence", String(32), nullable=False),
-    Column("scale", String(16), nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("scale", Text, nullable=False),
     Column("record", Text, nullable=False),  # JSON: the whole ClaimResult
     Column("time", Float, nullable=False),
 )
@@ -186,8 +189,8 @@ artifacts = Table(
     "artifacts",
     metadata,
     Column("run", Integer, primary_key=True, autoincrement=False),
-    Column("name", String(256), primary_key=True),
-    Column("kind", String(32), nullable=False),  # figure, file, checkpoint
+    Column("name", Text, primary_key=True),
+    Column("kind", Text, nullable=False),  # figure, file, checkpoint
     Column("path", Text, nullable=False),  # relative to the run's folder
     Column("time", Float, nullable=False),
 )
@@ -198,6 +201,13 @@ READABLE = {t.name: t for t in (runs, studies, episodes, steps, calls, texts, me
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
 
 
+def current(connection: Connection) -> bool:
+    """Whether the database is a store of this version; says nothing of why it is not."""
+    if not inspect(connection).has_table("meta"):
+        return False
+    return _version(connection) == VERSION
+
+
 def prepare(connection: Connection) -> None:
     """Create the tables, or bring an older store up to date.
 
@@ -206,14 +216,25 @@ def prepare(connection: Connection) -> None:
     """
     found = set(inspect(connection).get_table_names())
     if "meta" not in found:
-        if "episodes" in found or "runs" in found:
+        if found if connection.dialect.name == "sqlite" else found & metadata.tables.keys():
             raise StoreError("this database has tables of another program: choose another --store")
         metadata.create_all(connection)
         connection.execute(insert(meta).values(name="schema", value=str(VERSION)))
         return
-    version = int(connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar_one())
+    version = _version(connection)
     if version > VERSION:
         raise StoreError(f"the store has schema {version}, this palestra reads up to {VERSION}: upgrade palestra")
     for step in range(version, VERSION):
+        if step not in MIGRATIONS:
+            raise StoreError(f"the store has schema {version}, which this palestra cannot bring up to date")
         MIGRATIONS[step](connection)
         connection.execute(update(meta).where(meta.c.name == "schema").values(value=str(step + 1)))
+
+
+def _version(connection: Connection) -> int:
+    try:
+        return int(connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar_one())
+    except (NoResultFound, ProgrammingError, OperationalError, ValueError) as error:
+        if isinstance(error, OperationalError) and "no such column" not in str(error):
+            raise
+        raise StoreError("this database has tables of another program: choose another --store") from None

@@ -2,32 +2,42 @@
 
 An episode is acknowledged only after its commit has returned, with everything that belongs to it or nothing. One
 thread does all the writing of a run, so numbers need no coordination, and the event loop never waits for the disk.
+An episode whose content the database refuses is kept as a failed one, so that it costs its neighbours nothing.
 """
 
 from __future__ import annotations
 
+import codecs
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import Connection, Table, delete, func, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError, SQLAlchemyError
 
 from palestra.core.errors import StoreError
-from palestra.core.records import Episode, Message
+from palestra.core.records import Call, Episode, Message, Usage
 from palestra.store import schema
+from palestra.store.codec import encode
+from palestra.store.schema import STUDY_SHIFT
 from palestra.store.store import RunRow, Store, store_error
 
-STUDY_SHIFT = 32  # an episode's number is study << 32 | index
 BATCH = 4096  # episodes in one transaction at most
 LINGER = 0.005  # seconds to wait for company under load: keeps fsync from setting the pace
 HEARTBEAT = 10.0  # seconds between signs of life
 KNOWN = 100_000  # texts and messages remembered for sharing, per generation
+LONG = 200  # characters; a longer text is remembered by its digest, so that memory stays bounded
+RECIPE = 0  # stands in the place of an episode's number for calls that a recipe makes outside any episode
+REFUSED = (DataError, IntegrityError, NotSupportedError, ProgrammingError)  # the content's fault, not the database's
 
 Row = tuple[Any, ...]
-_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+Handed: TypeAlias = tuple[int, int, Episode, Any]  # study, index, episode, token
 
 
 def episode_number(study: int, index: int) -> int:
@@ -54,8 +64,10 @@ class Writer:
         self.store, self.run = store, run
         self.on_saved, self.on_failure = on_saved, on_failure
         self.failure: StoreError | None = None
-        self._episodes: list[tuple[int, int, Episode, Any]] = []
+        self._episodes: list[Handed] = []
         self._rows: list[tuple[Table, dict[str, Any]]] = []
+        self._calls: list[Call] = []
+        self._calls_written = 0
         self._busy = False
         self._closing = False
         self._beat = time.time()
@@ -67,7 +79,8 @@ class Writer:
             last_message = connection.execute(
                 select(func.max(schema.messages.c.message)).where(schema.messages.c.run == run.key)
             ).scalar()
-        self._conversations = _Conversations(run.key, (last_text or 0) + 1, (last_message or 0) + 1)
+        nul = store.engine.dialect.name == "sqlite"
+        self._conversations = _Conversations(run.key, (last_text or 0) + 1, (last_message or 0) + 1, nul=nul)
         self._thread = threading.Thread(target=self._work, name=f"store-{run.id}", daemon=True)
         self._thread.start()
 
@@ -85,6 +98,13 @@ class Writer:
             self._rows.append((table, values))
             self._changed.notify_all()
 
+    def calls(self, calls: list[Call]) -> None:
+        """Hand over calls that the recipe made outside any episode. They replace those of an earlier execution."""
+        with self._changed:
+            self._raise_failure()
+            self._calls.extend(calls)
+            self._changed.notify_all()
+
     @property
     def waiting(self) -> int:
         """How many episodes are handed over and not yet in a commit."""
@@ -97,7 +117,7 @@ class Writer:
             StoreError: it could not be written.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self.failure or not (self._episodes or self._rows or self._busy))
+            self._changed.wait_for(lambda: self.failure or not (self._pending() or self._busy))
             self._raise_failure()
 
     def forget(self, study: int, indices: Iterable[int]) -> None:
@@ -120,36 +140,40 @@ class Writer:
         if self.failure is not None:
             raise self.failure
 
+    def _pending(self) -> bool:
+        return bool(self._episodes or self._rows or self._calls)
+
     def _work(self) -> None:
         connection: Connection | None = None
         while True:
             with self._changed:
-                ready = self._changed.wait_for(lambda: self._episodes or self._rows or self._closing, HEARTBEAT)
-                if ready and not (self._episodes or self._rows):
+                ready = self._changed.wait_for(lambda: self._pending() or self._closing, HEARTBEAT)
+                if ready and not self._pending():
                     break
                 if len(self._episodes) > 1 and not self._closing:
                     self._changed.wait(LINGER)
                 episodes, self._episodes = self._episodes[:BATCH], self._episodes[BATCH:]
                 rows, self._rows = self._rows, []
+                calls, self._calls = self._calls, []
                 self._busy = True
             try:
                 if connection is None:
                     connection = self.store.engine.connect()
-                with connection.begin():
-                    self._write(connection, episodes, rows)
+                self._commit(connection, episodes, rows, calls)
+                if episodes:
+                    self.on_saved([token for *_, token in episodes])
             except SQLAlchemyError as error:
                 self._fail(store_error(error, self.store.where))
                 break
-            except Exception as error:  # an episode that cannot be encoded must not look like one that is saved
-                self._fail(StoreError(f"an episode cannot be stored: {type(error).__name__}: {error}"))
+            except Exception as error:  # what cannot be written must not look as if it were saved
+                self._fail(StoreError(f"the run cannot be stored: {type(error).__name__}: {error}"))
                 break
-            if episodes:
-                self.on_saved([token for *_, token in episodes])
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
         if connection is not None:
-            connection.close()
+            with suppress(SQLAlchemyError):
+                connection.close()
 
     def _fail(self, error: StoreError) -> None:
         with self._changed:
@@ -158,8 +182,40 @@ class Writer:
             self._changed.notify_all()
         self.on_failure(error)
 
+    def _commit(
+        self, connection: Connection, episodes: list[Handed], rows: list[tuple[Table, Any]], calls: list[Call]
+    ) -> None:
+        """Everything in one transaction; when some content is refused, one episode at a time."""
+        talk = self._conversations
+        start = talk.next_text, talk.next_message
+        try:
+            with connection.begin():
+                self._write(connection, episodes, rows, calls)
+        except Exception as error:
+            if not episodes or not _refused(error):
+                raise
+            talk.restart(*start)
+            for one in episodes:
+                self._commit_one(connection, one)
+            with connection.begin():
+                self._write(connection, [], rows, calls)
+
+    def _commit_one(self, connection: Connection, handed: Handed) -> None:
+        talk = self._conversations
+        start = talk.next_text, talk.next_message
+        try:
+            with connection.begin():
+                self._write(connection, [handed], [], [])
+        except Exception as error:
+            if not _refused(error):
+                raise
+            talk.restart(*start)
+            _strip(handed[2], error)
+            with connection.begin():
+                self._write(connection, [handed], [], [])
+
     def _write(
-        self, connection: Connection, episodes: list[tuple[int, int, Episode, Any]], rows: list[tuple[Table, Any]]
+        self, connection: Connection, episodes: list[Handed], rows: list[tuple[Table, Any]], calls: list[Call]
     ) -> None:
         talk = self._conversations
         episode_rows: list[Row] = []
@@ -167,9 +223,15 @@ class Writer:
         call_rows: list[Row] = []
         for study, index, episode, _ in episodes:
             number = episode_number(study, index)
-            episode_rows.append(_episode_row(self.run.key, number, study, episode))
+            episode_rows.append(_episode_row(self.run.key, number, study, episode, talk))
             step_rows.extend(_step_rows(self.run.key, number, episode, talk))
-            call_rows.extend(_call_rows(self.run.key, number, episode, talk))
+            call_rows.extend(_call_rows(self.run.key, number, episode.calls, talk))
+        if calls:
+            if not self._calls_written:
+                mine = schema.calls.c.run == self.run.key, schema.calls.c.episode == RECIPE
+                connection.execute(delete(schema.calls).where(*mine))
+            call_rows.extend(_call_rows(self.run.key, RECIPE, calls, talk, first=self._calls_written))
+            self._calls_written += len(calls)
         _insert(connection, schema.texts, talk.take_texts())
         _insert(connection, schema.messages, talk.take_messages())
         _insert(connection, schema.steps, step_rows)
@@ -188,22 +250,38 @@ class Writer:
 
 
 class _Conversations:
-    """Gives texts and messages their numbers, once each. Forgets the least recent, so memory stays bounded."""
+    """Gives texts and messages their numbers, once each. Forgets the least recent, so memory stays bounded.
 
-    def __init__(self, run: int, next_text: int, next_message: int) -> None:
-        self.run, self.next_text, self.next_message = run, next_text, next_message
+    Args:
+        nul: whether the database can hold NUL in a text.
+    """
+
+    def __init__(self, run: int, next_text: int, next_message: int, *, nul: bool = True) -> None:
+        self.run, self.nul = run, nul
+        self.restart(next_text, next_message)
+
+    def restart(self, next_text: int, next_message: int) -> None:
+        """Go on from these numbers as if nothing had been said: what was numbered since is not on disk."""
+        self.next_text, self.next_message = next_text, next_message
         self._texts, self._messages = _Recent(), _Recent()
         self._new_texts: list[Row] = []
         self._new_messages: list[Row] = []
 
+    def clean(self, body: str) -> str:
+        """`body` as the database can hold it."""
+        if not body.isascii():
+            body = body.encode(errors="replace_surrogates").decode()
+        return body if self.nul or "\0" not in body else body.replace("\0", "\ufffd")
+
     def text(self, body: str) -> int:
         """The number of `body`."""
-        found = self._texts.get(body)
+        key = body if len(body) <= LONG else _digest(body)
+        found = self._texts.get(key)
         if found is None:
             found = self.next_text
             self.next_text += 1
-            self._texts.put(body, found)
-            self._new_texts.append((self.run, found, body))
+            self._texts.put(key, found)
+            self._new_texts.append((self.run, found, self.clean(body)))
         return found
 
     def message(self, parent: int | None, message: Message) -> int:
@@ -211,11 +289,11 @@ class _Conversations:
         content = message.content
         if content.__class__ is str and not message.tool_calls and message.name is None and not message.tool_call_id:
             body, extra = content, None
-        else:
+        else:  # a plain text is not written a second time
             body = message.text
-            extra = _encoder.encode(message).decode()
+            extra = encode(msgspec.structs.replace(message, content="") if isinstance(content, str) else message)
         text = self.text(body)  # pyright: ignore[reportArgumentType]
-        key = (parent, text, message.role, extra)
+        key = (parent, text, message.role, extra if extra is None or len(extra) <= LONG else _digest(extra))
         found = self._messages.get(key)
         if found is None:
             found = self.next_message
@@ -254,6 +332,33 @@ class _Recent:
         self._young[key] = value
 
 
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+def _replace_surrogates(error: UnicodeError) -> tuple[bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "\ufffd".encode() * (error.end - error.start), error.end
+
+
+codecs.register_error("replace_surrogates", _replace_surrogates)
+
+
+def _refused(error: Exception) -> bool:
+    """Whether `error` speaks of what was to be written, and not of the database or its disk."""
+    return isinstance(error, REFUSED) if isinstance(error, DBAPIError) else not isinstance(error, OSError | MemoryError)
+
+
+def _strip(episode: Episode, error: Exception) -> None:
+    """Turn an episode that the database refuses into a failed one that says why."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    text = " ".join(f"{type(cause).__name__}: {cause}".split())
+    episode.status, episode.reason, episode.score, episode.reward = "failed", "error", None, 0.0
+    episode.error = f"what this episode recorded cannot be stored: {text}".encode("ascii", "backslashreplace").decode()
+    episode.metrics, episode.steps, episode.calls, episode.output, episode.usage = {}, [], [], None, Usage()
+
+
 def _insert(connection: Connection, table: Table, rows: list[Row]) -> None:
     """Insert full rows. Plain driver statements: building expressions for each row costs more than the insert."""
     if not rows:
@@ -265,10 +370,10 @@ def _insert(connection: Connection, table: Table, rows: list[Row]) -> None:
 
 
 def _optional_json(value: Any) -> str | None:
-    return None if value is None else _encoder.encode(value).decode()
+    return None if value is None else encode(value)
 
 
-def _episode_row(run: int, number: int, study: int, episode: Episode) -> Row:
+def _episode_row(run: int, number: int, study: int, episode: Episode, talk: _Conversations) -> Row:
     usage = episode.usage
     return (
         run,
@@ -281,9 +386,9 @@ def _episode_row(run: int, number: int, study: int, episode: Episode) -> Row:
         episode.attempt,
         episode.status,
         episode.reason,
-        episode.score,
-        episode.reward,
-        _encoder.encode(episode.metrics).decode(),
+        None if episode.score != episode.score else episode.score,  # PostgreSQL would keep NaN, SQLite does not
+        None if episode.reward != episode.reward else episode.reward,
+        encode(episode.metrics),
         len(episode.steps),
         len(episode.calls),
         usage.input_tokens,
@@ -293,20 +398,21 @@ def _episode_row(run: int, number: int, study: int, episode: Episode) -> Row:
         usage.seconds,
         episode.started,
         episode.seconds,
-        episode.error,
+        None if episode.error is None else talk.clean(episode.error),
         _optional_json(episode.output),
     )
 
 
 def _step_rows(run: int, number: int, episode: Episode, talk: _Conversations) -> Iterable[Row]:
     for position, step in enumerate(episode.steps):
-        info = _encoder.encode(step.info).decode() if step.info else None
+        info = encode(step.info) if step.info else None
         seen, done = talk.text(step.observation), talk.text(step.action)
-        yield run, number, position, step.index, step.agent, seen, done, step.reward, info
+        reward = None if step.reward != step.reward else step.reward
+        yield run, number, position, step.index, step.agent, seen, done, reward, info
 
 
-def _call_rows(run: int, number: int, episode: Episode, talk: _Conversations) -> Iterable[Row]:
-    for position, call in enumerate(episode.calls):
+def _call_rows(run: int, number: int, calls: list[Call], talk: _Conversations, *, first: int = 0) -> Iterable[Row]:
+    for position, call in enumerate(calls, first):
         prompt: int | None = None
         for message in call.messages:
             prompt = talk.message(prompt, message)
@@ -335,6 +441,6 @@ def _call_rows(run: int, number: int, episode: Episode, talk: _Conversations) ->
             call.started,
             call.retries,
             call.seed,
-            call.error,
+            None if call.error is None else talk.clean(call.error),
             _optional_json(call.output),
         )

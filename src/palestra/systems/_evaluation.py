@@ -48,10 +48,9 @@ async def run(run: Run, config: Config) -> None:
 
 
 def _make_agent(spec: str, run: Run, options: Mapping[str, Any]) -> Agent:
-    from palestra import agents, teams
+    from palestra import agents
 
-    catalog: dict[str, Callable[..., Any]] = {**agents.CATALOG, **teams.CATALOG}
-    make = _find("agent", spec, catalog)
+    make = _find("agent", spec, agents.CATALOG)
     if not callable(make):
         made = make
     else:

@@ -168,7 +168,7 @@ class Walk:
     """A PettingZoo-shaped parallel game: two players push a token on cells 0..2; the episode ends after `last` steps."""
 
     possible_agents = ("a", "b")
-    metadata = {"name": "walk"}  # noqa: RUF012
+    metadata = {"name": "walk"}
 
     def __init__(self, last, slip=0.0):
         self.last, self.slip, self.np_random = last, slip, np.random.default_rng(0)

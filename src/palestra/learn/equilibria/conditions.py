@@ -30,7 +30,7 @@ def rqe_condition(tau: Sequence[float], eps: Sequence[float]) -> float:
     >>> rqe_condition([0.1, 0.1], [10, 10])
     1.0
     >>> round(rqe_condition([0.5, 0.8, 1.0], [3, 4, 3.0]), 4)
-    1.4273
+    1.4272
     """
     tau, eps = traits(tau, eps)
     if len(tau) == 2:

@@ -11,6 +11,7 @@ import numpy as np
 from palestra.learn.equilibria.stage import Stage, normalise
 
 _LONGEST = 3.0  # a Newton step changes no log-probability by more than this
+_SETTLED = 1e-13  # relative size of a corrector step at which the point is on the path
 _FLAT = 1e-13  # size of F, in log-probability, at which iterating stops
 
 
@@ -153,6 +154,8 @@ def _correct(stage, y, t, ahead):
         except np.linalg.LinAlgError:
             return None
         y, t = normalise(stage, y + move[:-1]), t + move[-1]
+        if abs(move).max() <= _SETTLED * (1 + abs(y).max()):  # steep F: rounding keeps the gap above its tolerance
+            return y, t, float(np.hypot(np.linalg.norm(y - first_y), t[0] - first_t[0]))
     return None
 
 

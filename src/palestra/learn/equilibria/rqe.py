@@ -102,8 +102,8 @@ def rqe(
     >>> pennies = [[[1, -1], [-1, 1]], [[-1, 1], [1, -1]]]
     >>> rqe(pennies, 1.0, 1.0)
     RQE(kl + log barrier, newton, certified unique, residual 0.0e+00, condition 1)
-      player 0: value -0.433781  regret 0.0e+00  policy [0.5000 0.5000]
-      player 1: value -0.433781  regret 0.0e+00  policy [0.5000 0.5000]
+      player 0: value 0  regret 0.0e+00  policy [0.5000 0.5000]
+      player 1: value 0  regret 0.0e+00  policy [0.5000 0.5000]
     """
     conditions.check_pair(penalty, regulariser)
     if method not in METHODS:

@@ -110,7 +110,9 @@ class Convergence:
         worst: largest distance from the exact policies over all runs, in probability.
         averages_worst: the same for the time-averaged policies.
         iterations: (median, largest) steps until the residual fell to `stop`, or the limit.
-        exact_residual: largest residual of the exact solutions.
+        exact_residual: largest residual of the exact solutions that were found.
+        solved: share of games whose exact solution was found (residual below 1e-9); the others, possible only far
+            outside the tractable region, are left out of `reached` and `worst`.
     """
 
     sizes: tuple[int, ...]
@@ -125,6 +127,7 @@ class Convergence:
     averages_worst: float
     iterations: tuple[int, int]
     exact_residual: float
+    solved: float = 1.0
 
 
 def no_regret_map(
@@ -165,7 +168,8 @@ def no_regret_map(
             own, tau[:, None], eps[:, None], start, step=step, penalty=penalty, regulariser=regulariser,
             iterations=iterations, tol=stop,
         )  # fmt: skip
-        distance = _distance(final["policies"], exact.policies)
+        solved = exact.residual <= 1e-9
+        distance = _distance(final["policies"], exact.policies)[solved]
         out.append(
             Convergence(
                 sizes=tuple(sizes),
@@ -176,10 +180,11 @@ def no_regret_map(
                 starts=starts,
                 reached=float((distance.max(1) <= tolerance).mean()),
                 agreed=float((final["residual"].max(1) <= tolerance).mean()),
-                worst=float(distance.max()),
-                averages_worst=float(_distance(final["averages"], exact.policies).max()),
+                worst=float(distance.max(initial=0.0)),
+                averages_worst=float(_distance(final["averages"], exact.policies)[solved].max(initial=0.0)),
                 iterations=(int(np.median(final["iterations"])), int(final["iterations"].max())),
-                exact_residual=float(exact.residual.max()),
+                exact_residual=float(exact.residual[solved].max(initial=0.0)),
+                solved=float(solved.mean()),
             )
         )
     return out

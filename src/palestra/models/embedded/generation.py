@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 from palestra.core.errors import BadInput, ContextOverflow
 from palestra.core.records import Completion, Message, Sampling, TokenLogprob, Usage
+from palestra.models.embedded.quiet import transformers
 from palestra.models.embedded.sampling import draw
 from palestra.models.embedded.torch_lm import TorchLM
 
@@ -120,10 +122,10 @@ def _decode(lm: TorchLM, jobs: Sequence[Job]) -> None:
         [[0] * (longest - len(job.prompt_tokens)) + [1] * len(job.prompt_tokens) for job in jobs], dtype=torch.long
     )
     ids, positions = torch.tensor(padded), (seen.cumsum(-1) - 1).clamp(min=0)
-    active, cache = list(range(len(jobs))), None
+    active, cache = list(range(len(jobs))), transformers().DynamicCache()
     with torch.inference_mode(), lm.limited():
         while True:
-            logits, cache = _step(lm, ids, seen=seen, positions=positions, cache=cache)
+            logits = _step(lm, ids, seen=seen, positions=positions, cache=cache)
             drawn: list[int] = []
             for place, number in enumerate(active):
                 job = jobs[number]
@@ -145,14 +147,14 @@ def _decode(lm: TorchLM, jobs: Sequence[Job]) -> None:
             positions = positions[:, -1:] + 1
 
 
-def _step(lm: TorchLM, ids: Any, *, seen: Any, positions: Any, cache: Any) -> tuple[Any, Any]:
-    """One forward pass: the last position's logits (float32) and the cache."""
-    kwargs = {"attention_mask": seen, "position_ids": positions, "past_key_values": cache, "use_cache": True}
+def _step(lm: TorchLM, ids: Any, *, seen: Any, positions: Any, cache: Any) -> Any:
+    """One forward pass: the last position's logits (float32); the cache grows."""
+    module = lm.model.base_model if lm.plain else lm.model
+    named = "cache" if "cache" in signature(module.forward).parameters else "past_key_values"  # renamed in 5.24
+    output = module(input_ids=ids, attention_mask=seen, position_ids=positions, use_cache=True, **{named: cache})
     if lm.plain:
-        output = lm.model.base_model(input_ids=ids, **kwargs)
-        return lm.next_logits(output.last_hidden_state[:, -1]), output.past_key_values
-    output = lm.model(input_ids=ids, **kwargs)
-    return output.logits[:, -1].float(), output.past_key_values
+        return lm.next_logits(output.last_hidden_state[:, -1])
+    return output.logits[:, -1].float()
 
 
 def end_tokens(lm: TorchLM) -> frozenset[int]:
