@@ -15,7 +15,12 @@ def main() -> None:
     print("observed (Up, Left):", game.observed)
 
     learned = rqe(game, tau, eps, method="no_regret", tol=1e-8)
-    print("no-regret play needed", learned.iterations, "steps, distance", abs(learned.policies[0] - exact.policies[0]).max())
+    print(
+        "no-regret play needed",
+        learned.iterations,
+        "steps, distance",
+        abs(learned.policies[0] - exact.policies[0]).max(),
+    )
 
     print("proved unique:", certify_2x2(game, tau, eps).unique)
     slopes = rqe_gradients(game, tau, eps)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from palestra import __version__
 from palestra.core.budget import Budget
 from palestra.core.claims import ClaimResult
-from palestra.core.errors import BadInput, BudgetExceeded, Interrupted, PalestraError
+from palestra.core.errors import BadInput, BudgetExceeded, Interrupted, PalestraError, cause_of
 from palestra.core.protocols import Task
 from palestra.core.records import SCALES, Scale
 from palestra.core.registry import System, system
@@ -24,7 +24,7 @@ from palestra.runner.executors import Executor, Local, Processes
 from palestra.runner.progress import Display
 from palestra.runner.result import Result
 from palestra.runner.run import Run
-from palestra.runner.study import Agents
+from palestra.runner.study import Agents, Study
 from palestra.store.reading import Reading
 from palestra.store.store import RunRow, Store
 
@@ -60,7 +60,8 @@ class Outcome:
         rows = [
             {"claim": c.statement, "paper": c.paper, "measured": c.shown, "verdict": c.verdict} for c in self.claims
         ]
-        return pd.DataFrame.from_records(rows).to_html(index=False)
+        with pd.option_context("display.max_colwidth", None):  # pandas would cut the statements
+            return pd.DataFrame.from_records(rows).to_html(index=False)
 
     @property
     def status(self) -> str:
@@ -145,12 +146,13 @@ async def arun(
     config = chosen.settings(scale, set or {})
     if seeds < 1:
         raise BadInput("seeds", seeds, "at least 1")
+    _check_seed(seed)
     opened = _open(store)
     specs = _specs(model)
     limit = Budget.parse(budget) if isinstance(budget, str) else budget
     executor = _executor(concurrency, processes)
     source = opened.run(replay) if replay else None
-    factory = _factory(specs, opened, source)
+    factory = _factory(specs, opened, source, limit)
     row = opened.begin(
         slug,
         scale=scale,
@@ -179,6 +181,8 @@ async def aresume(
 ) -> Outcome:
     """Go on with a run: what is on disk stays, what is missing is run; `failed` runs the failed episodes again too.
 
+    The run's budget still holds, unless another is given; what the run has used so far counts. Only minutes count anew.
+
     Raises:
         BadInput: there is no such run, or it was made by `evaluate` in a script (call that with `resume=` instead).
         StoreError: a living process executes the run.
@@ -188,11 +192,16 @@ async def aresume(
     if row.system == EVALUATE:
         raise BadInput("run", row.id, f"a run of a system; run your script again with evaluate(..., resume={row.id!r})")
     chosen = system(row.system)
-    config = msgspec.convert(row.config, chosen.config, strict=False)
+    try:
+        config = msgspec.convert(row.config, chosen.config, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput("run", row.id, f"a run of settings that {row.system} still has ({error})") from None
     limit = Budget.parse(budget) if isinstance(budget, str) else budget
+    if limit is None and row.options.get("budget"):
+        limit = msgspec.convert(row.options["budget"], Budget)
     source = opened.run(row.options["replay"]) if row.options.get("replay") else None
     executor = _executor(row.options["concurrency"], row.options["processes"])
-    factory = _factory(row.models, opened, source)
+    factory = _factory(row.models, opened, source, limit)
     row = opened.take(row)
     again = ("stopped", "failed") if failed else ("stopped",)
     return await _execute(chosen, config, opened, row, factory, limit, executor, display, again)
@@ -215,13 +224,19 @@ async def aevaluate(
 ) -> Result:
     """Evaluate agents on tasks and return the result; see `Run.evaluate` for `limits` (budgets, max_steps, retry, …).
 
-    `resume` goes on with an earlier call of the same kind, given the same agents, tasks and seeds.
+    `resume` goes on with an earlier call of the same kind, given the same agents, tasks and seeds. The earlier call's
+    seed holds; what it used counts towards `budget`.
     """
+    _check_seed(seed)
+    Study(name, agents=agents, tasks=task, seeds=seeds).plan()  # a wrong value leaves nothing in the store
     limit = Budget.parse(budget) if isinstance(budget, str) else budget
     executor = _executor(concurrency, processes)
     opened = _open(store)
     if resume is not None:
-        row = opened.take(opened.run(resume))
+        row = opened.run(resume)
+        if row.system != EVALUATE:
+            raise BadInput("resume", row.id, "a run made by evaluate() (palestra.resume goes on with a system's run)")
+        row = opened.take(row)
     else:
         row = opened.begin(
             EVALUATE,
@@ -282,6 +297,8 @@ class _Closing:
     async def __aenter__(self) -> None: ...
 
     async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, BaseExceptionGroup):  # a recipe with studies side by side
+            error = cause_of(error)  # pyright: ignore[reportUnknownArgumentType]
         status = {type(None): "done", BudgetExceeded: "stopped", Interrupted: "interrupted"}.get(type(error), "failed")
         if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
             status = "interrupted"
@@ -316,6 +333,11 @@ def _scale(scale: str) -> Scale:
     return scale
 
 
+def _check_seed(seed: int) -> None:
+    if not -(2**63) <= seed < 2**63:
+        raise BadInput("seed", seed, "a whole number of at most 63 bits")
+
+
 def _specs(model: Models) -> dict[str, Any]:
     if model is None:
         return {"default": DEFAULT_MODEL}
@@ -325,10 +347,16 @@ def _specs(model: Models) -> dict[str, Any]:
 
 
 def _spec_name(model: Any) -> str:
-    return model if isinstance(model, str) else model.name
+    if isinstance(model, str):
+        return model
+    if not hasattr(model, "complete") or not isinstance(getattr(model, "name", None), str):
+        raise BadInput("model", model, "the name of a model, a Model, or a mapping from roles to these")
+    return model.name
 
 
-def _factory(specs: Mapping[str, Any], store: Store, replay: RunRow | None) -> Callable[[str], Model]:
+def _factory(
+    specs: Mapping[str, Any], store: Store, replay: RunRow | None, budget: Budget | None
+) -> Callable[[str], Model]:
     """Makes each role's model when it is first asked for: a recipe that needs none loads none."""
     from palestra.models import model
 
@@ -339,7 +367,7 @@ def _factory(specs: Mapping[str, Any], store: Store, replay: RunRow | None) -> C
 
         recorded = Recorded.of(Reading(store, replay).calls())
     else:
-        _check_models(specs)
+        _check_models(specs, budget)
 
     def factory(role: str) -> Model:
         spec = specs.get(role, specs["default"])
@@ -351,13 +379,25 @@ def _factory(specs: Mapping[str, Any], store: Store, replay: RunRow | None) -> C
     return factory
 
 
-def _check_models(specs: Mapping[str, Any]) -> None:
+def _check_models(specs: Mapping[str, Any], budget: Budget | None) -> None:
     """A wrong name or a missing key is said before anything is recorded; the default model is only looked for in use."""
+    from palestra.models import model
     from palestra.models.spec import check
 
     for spec in specs.values():
-        if isinstance(spec, str) and spec != DEFAULT_MODEL:
-            check(spec)
+        if not isinstance(spec, str) or spec == DEFAULT_MODEL:
+            continue
+        check(spec)
+        costs = spec.startswith(("openai/", "http://", "https://"))
+        if (
+            costs
+            and budget is not None
+            and budget.usd is not None
+            and getattr(model(spec).engine, "price", None) is None
+        ):
+            raise BadInput(
+                "budget.usd", budget.usd, f"no limit in dollars: no price of {spec} is known (see PALESTRA_PRICES)"
+            )
 
 
 def _no_model(role: str) -> Any:

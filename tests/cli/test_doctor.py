@@ -88,3 +88,12 @@ def test_without_bubblewrap_the_remedy_names_its_package(monkeypatch):
 def test_bf16_is_read_from_the_processor(monkeypatch, flags, ok):
     monkeypatch.setattr(doctor, "_cpu_flags", lambda: flags)
     assert doctor.bf16().ok is ok
+
+
+def test_a_sandbox_that_cannot_run_python_is_found(monkeypatch):
+    if doctor.shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    monkeypatch.setattr(sys, "executable", "/usr/bin/no-such-python")
+    check = doctor.sandbox()
+    assert not check.ok
+    assert "does not run Python" in check.detail

@@ -76,6 +76,11 @@ def test_an_event_of_several_lines_is_joined_and_other_fields_are_left_out():
     assert Events().feed(b"id: 7\nevent: x\ndata: a\ndata:b\nretry: 1\n\n\n\n") == [b"a\nb"]
 
 
+def test_a_line_end_cut_in_two_is_one_line_end():
+    events = Events()
+    assert [events.feed(part) for part in (b"data: a\r", b"\ndata: b\r", b"\n\r", b"\n")] == [[], [], [], [b"a\nb"]]
+
+
 def test_a_line_that_comes_in_a_hundred_thousand_pieces_is_read_in_linear_time():
     events = Events()
     for _ in range(100_000):

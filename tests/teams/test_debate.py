@@ -99,7 +99,7 @@ async def test_peers_share_their_processes_and_own_messages_come_first(sandbox):
     assert second.messages[1].role == "assistant" and own.startswith("<cot round 1")
     assert "<step_back round 1 process>" in heard and "<step_back round 1 answer>" in heard
     assert heard.index("<step_back round 1") < heard.index("<pot round 1") < heard.index("Question: What is 17")
-    assert "I wrote a program and ran it." in heard
+    assert "print(42)" in heard and "The program printed:" in heard
 
 
 async def test_sharing_answers_only_hides_the_processes(sandbox):
@@ -239,7 +239,9 @@ async def test_the_judge_must_fit_the_kind_of_answer():
         await Debate(team, judge=pick_best(model)).act(SUM)
 
 
-def test_a_message_tells_method_process_and_answer_once():
-    turn = Turn("a", "cot", "7", description="I did.", process="3+4=7 \\boxed{7}", reply="3+4=7 \\boxed{7}")
-    assert turn.told() == "I did.\n3+4=7 \\boxed{7}\nAnswer: 7"
+def test_a_message_tells_process_and_answer_once():
+    turn = Turn("a", "cot", "7", process="3+4=7 \\boxed{7}", reply="3+4=7 \\boxed{7}")
+    assert turn.told() == "3+4=7 \\boxed{7}"
     assert turn.told("answer") == "Answer: 7"
+    assert Turn("a", "pot", None, process="It failed.").told() == "It failed.\nNo answer."
+    assert Turn("a", "sim", "B", process="By rule").told() == "By rule\nAnswer: B"

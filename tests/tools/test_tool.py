@@ -1,3 +1,6 @@
+import pickle
+import sys
+from types import SimpleNamespace
 from typing import Annotated, Literal
 
 import msgspec
@@ -73,6 +76,14 @@ def test_the_decorated_function_can_still_be_called():
     assert double.parameters["properties"]["number"]["minimum"] == 0
 
 
+def test_a_tool_crosses_a_process_border_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "a_module_of_tools", SimpleNamespace(look=look))
+    monkeypatch.setattr(look.function, "__module__", "a_module_of_tools")
+    assert pickle.loads(pickle.dumps(look)) is look
+    copy = pickle.loads(pickle.dumps(Tool(math_floor, name="floor", example={"x": 1.5})))
+    assert copy.spec == Tool(math_floor, name="floor", example={"x": 1.5}).spec
+
+
 def test_functions_that_cannot_be_tools_are_refused():
     def bare(x):
         """Something."""
@@ -87,6 +98,11 @@ def test_functions_that_cannot_be_tools_are_refused():
             Tool(function)
     with pytest.raises(BadInput):
         tool(example={"n": "three"})(_count)
+
+
+def math_floor(x: float) -> int:
+    """Round down."""
+    return int(x // 1)
 
 
 def _count(n: int) -> int:

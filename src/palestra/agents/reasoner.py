@@ -247,4 +247,4 @@ def _with_plain(turn: Turn, question: Observation) -> Turn:
     from msgspec import structs
 
     asked = _user(f"{_ask(question.text)}\n{ending(kind_of(question))}".strip(), question.images)
-    return structs.replace(turn, plain=(asked, Message("assistant", turn.told())))
+    return structs.replace(turn, plain=(asked, Message("assistant", f"{turn.description}\n{turn.told()}".strip())))

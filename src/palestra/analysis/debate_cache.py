@@ -21,6 +21,14 @@ from palestra.models.model import Model
 from palestra.teams.debater import History
 from palestra.teams.mad import MAD
 
+RULES = (
+    "You take part in a debate. Several agents answer the same question at the same time, in several rounds. From the "
+    "second round on you are shown what the other agents wrote in the round before. Compare it with your own solution: "
+    "keep what you can justify, correct what you cannot, and do not follow others only because they agree. In every "
+    "round, explain each step of your solution in a full sentence, say which facts of the question you use, and check "
+    "the result before you give it."
+)  # said once, at the start: with the history kept as sent, the cache serves it in every later round
+
 
 class Cost(Struct, frozen=True):
     """One mode's cost. `evaluated`: prompt tokens that the cache did not serve. Seconds are of the first run."""
@@ -79,7 +87,8 @@ async def compare_prefix_cache(
         make_model: an in-process model, with (True) or without (False) prompt cache, one slot a debater.
         questions: what is debated, one debate each.
         tokens: limit of each reply.
-        n, rounds, method: of the debate; a method of one call makes n x rounds calls.
+        n, rounds, method: of the debate; a method of one call makes n x rounds calls. The rules of the debate are the
+            system message.
         history: `plain` shows what the cache loses when the history is rewritten.
         twice: run each mode twice and compare the texts.
 
@@ -118,7 +127,7 @@ async def _debate(
         recorder.calls.clear()
         wall, cpu = time.perf_counter(), time.process_time()
         for question in questions:
-            team = MAD(Reasoner(model, method, sampling=sampling), n=n, rounds=rounds, history=history)
+            team = MAD(Reasoner(model, method, sampling=sampling, system=RULES), n=n, rounds=rounds, history=history)
             await team.act(Observation(text=question, info={"kind": "number"}))
         return time.perf_counter() - wall, time.process_time() - cpu
 

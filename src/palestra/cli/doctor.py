@@ -133,16 +133,17 @@ def weights(package: str) -> Check:
 
 
 def sandbox() -> Check:
-    """Bubblewrap is there and can start an isolated program."""
+    """Bubblewrap is there and can start an isolated Python program, as agents' programs are."""
     if shutil.which("bwrap") is None:
         return Check("sandbox", False, "bubblewrap is not installed: programs of agents cannot run", _apt("bubblewrap"))
     from palestra.tools.sandbox import Sandbox
 
-    result = asyncio.run(Sandbox("bwrap").run(["/bin/sh", "-c", "echo works"], seconds=10))
+    result = asyncio.run(Sandbox("bwrap").run("print('works')", seconds=10))
     if result.ok and result.stdout.strip() == "works":
-        return Check("sandbox", True, "bubblewrap starts isolated programs")
-    remedy = "allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1"
-    return Check("sandbox", False, f"bubblewrap does not start: {result.error}", remedy)
+        return Check("sandbox", True, "bubblewrap runs isolated programs")
+    detail = f"bubblewrap does not run Python: {result.error or result.stdout!r}"
+    remedy = "sysctl kernel.unprivileged_userns_clone=1" if "namespace" in result.error else ""
+    return Check("sandbox", False, detail, remedy)
 
 
 def store_place(where: str | None = None) -> Check:

@@ -35,7 +35,7 @@ def tour(*, store: str | None, model: Any, json: bool) -> None:
     holds = sum(claim.holds is True for claim in claims)
     shown = sum(claim.holds is not None for claim in claims)
     console.print(
-        f"{holds} of {shown} claims hold here at smoke scale, {len(claims) - shown} need a larger one; "
+        f"{holds} of {shown} claims hold here at smoke scale, {len(claims) - shown} could not be shown; "
         f"{time.monotonic() - started:.0f} s",
         highlight=False,
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 import msgspec
 
@@ -72,21 +73,39 @@ def for_grammar(schema: JSON) -> JSON:
     Traceback (most recent call last):
     palestra.core.errors.BadInput: schema#/uniqueItems=True is not allowed: expected a keyword that ... can enforce
     """
+    try:
+        key = msgspec.json.encode(schema)
+    except (TypeError, ValueError) as error:
+        raise BadInput("schema#", schema, f"a JSON object ({error})") from None
+    return msgspec.json.decode(_for_grammar(key))
+
+
+@lru_cache(256)
+def _for_grammar(encoded: bytes) -> bytes:
+    """The same on encoded schemas, since a study asks with one schema thousands of times."""
+    from jsonschema import Draft202012Validator, SchemaError
+
+    schema = msgspec.json.decode(encoded)
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        at = "/".join(("#", *(_escape(str(part)) for part in error.absolute_path)))
+        raise BadInput(f"schema{at}", error.instance, f"a valid JSON schema ({error.message[:80]})") from None
     closed = _node(schema, "#")
     closed["x-guidance"] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-    return closed
+    return msgspec.json.encode(closed)
 
 
 def _node(schema: Any, at: str) -> JSON:
     if not isinstance(schema, Mapping):
         raise BadInput(f"schema{at}", schema, "a JSON object: true, false and other values leave the reply free")
-    node: JSON = {key: value for key, value in schema.items() if key not in ANNOTATIONS and not key.startswith("x-")}
+    given = cast("Mapping[str, Any]", schema)
+    node: JSON = {key: value for key, value in given.items() if key not in ANNOTATIONS and not key.startswith("x-")}
     for key, value in node.items():
         if key not in HONOURED:
             raise BadInput(f"schema{at}/{_escape(key)}", value, _supported())
-    definitions = {
-        name: _node(inner, f"{at}/$defs/{_escape(name)}") for name, inner in (node.pop("$defs", None) or {}).items()
-    }
+    named: Mapping[str, Any] = node.pop("$defs", None) or {}
+    definitions = {name: _node(inner, f"{at}/$defs/{_escape(name)}") for name, inner in named.items()}
     closed = _closed(node, at)
     if definitions:
         closed["$defs"] = definitions
@@ -129,14 +148,14 @@ def _reference_or_union(node: JSON, at: str, alone: str) -> JSON:
     beside = sorted(set(node) - {alone, "type"})
     if beside:
         raise BadInput(f"schema{at}/{_escape(beside[0])}", node[beside[0]], f"no other keyword beside {alone}")
-    value = node[alone]
+    value: Any = node[alone]
     if alone == "$ref":
         if not (isinstance(value, str) and value.startswith("#")):
             raise BadInput(f"schema{at}/$ref", value, "a reference inside the schema (#/$defs/…)")
         return {"$ref": value}
     if not isinstance(value, list) or not value:
         raise BadInput(f"schema{at}/{alone}", value, "a list of at least one schema")
-    return {alone: [_node(branch, f"{at}/{alone}/{index}") for index, branch in enumerate(value)]}
+    return {alone: [_node(branch, f"{at}/{alone}/{index}") for index, branch in enumerate(cast("list[Any]", value))]}
 
 
 def _close_object(node: JSON, at: str) -> None:

@@ -56,8 +56,9 @@ def call_schema(tools: Sequence[ToolSpec], *, may_reply: bool = True) -> JSON:
     branches: list[JSON] = []
     definitions: JSON = {}
     for tool in _offered(tools, may_reply=may_reply):
-        arguments = dict(tool.parameters) or {"type": "object", "properties": {}}
-        for name, inner in (arguments.pop("$defs", None) or {}).items():
+        arguments: JSON = dict(tool.parameters)
+        own: Mapping[str, Any] = arguments.pop("$defs", None) or {}
+        for name, inner in own.items():
             if definitions.setdefault(name, inner) != inner:
                 raise BadInput("tools", tool.name, f"one meaning of the schema definition {name!r} in all tools")
         if not arguments.get("properties"):
@@ -92,12 +93,12 @@ def parse(text: str, tools: Sequence[ToolSpec]) -> Message:
         return Message("assistant", text)
     call = cast("Mapping[str, Any]", value)
     name, arguments = call.get("name"), call.get("arguments")
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, dict) or not isinstance(name, str):
         return Message("assistant", text)
     known = {tool.name for tool in tools}
     if name in known:
         digest = blake2b(msgspec.json.encode([name, arguments], order="sorted"), digest_size=6).hexdigest()
-        return Message("assistant", tool_calls=(ToolCall(f"call_{digest}", cast("str", name), arguments),))
+        return Message("assistant", tool_calls=(ToolCall(f"call_{digest}", name, cast("JSON", arguments)),))
     spoken = cast("JSON", arguments).get("text")
     if name == REPLY and isinstance(spoken, str):
         return Message("assistant", spoken)
@@ -183,8 +184,7 @@ def _request(tool: ToolSpec) -> str:
 def _example(tool: ToolSpec) -> JSON:
     if tool.example is not None:
         return tool.example
-    made = example_of(tool.parameters) if tool.parameters.get("properties") else {}
-    return cast("JSON", made)
+    return example_of(tool.parameters) if tool.parameters.get("properties") else {}
 
 
 def example_of(schema: JSON, *, name: str = "text", root: JSON | None = None) -> Any:
@@ -206,11 +206,11 @@ def example_of(schema: JSON, *, name: str = "text", root: JSON | None = None) ->
     for union in ("anyOf", "oneOf"):
         if schema.get(union):
             return example_of(schema[union][0], name=name, root=root)
-    kind = schema.get("type", "object" if "properties" in schema else "string")
-    kind = kind[0] if isinstance(kind, list) else kind
+    kinds: Any = schema.get("type", "object" if "properties" in schema else "string")
+    kind: str = kinds if isinstance(kinds, str) else kinds[0]
     if kind == "object":
         wanted = schema.get("required", schema.get("properties", {}))
-        inner = schema.get("properties", {})
+        inner: Mapping[str, Any] = schema.get("properties", {})
         return {key: example_of(inner[key], name=key, root=root) for key in inner if key in wanted}
     if kind == "array":
         count = max(1, schema.get("minItems", 1))
@@ -230,7 +230,7 @@ def _number(schema: JSON, kind: str) -> float:
         low = schema["exclusiveMinimum"] + 1
     if high is None and "exclusiveMaximum" in schema:
         high = schema["exclusiveMaximum"] - 1
-    value = _SAMPLES[kind] if low is None else low
+    value: Any = _SAMPLES[kind] if low is None else low
     if (step := schema.get("multipleOf")) is not None:
         value = -(-value // step) * step  # the next multiple upwards
     return value if high is None else min(value, high)

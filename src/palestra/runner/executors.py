@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
@@ -17,9 +18,11 @@ from palestra.core.budget import Account
 from palestra.core.errors import BadInput, BudgetExceeded
 from palestra.core.records import Episode
 from palestra.runner.study import Job, Study
+from palestra.store.codec import decode, encode, plain
 
 Save = Callable[[Episode], Awaitable[None]]
 WORKER_DEATHS = 2  # a job whose worker died this often has failed
+GRACE = 1.0  # seconds an episode may take to end by itself once its time is up
 
 
 class Executor(Protocol):
@@ -52,6 +55,8 @@ class Local:
         async def work() -> None:
             nonlocal workers, playing
             for job in jobs:
+                if stopping.is_set():
+                    return
                 playing += 1
                 if playing == workers < self.concurrency:
                     workers += 1
@@ -67,8 +72,6 @@ class Local:
                     playing -= 1
                 await save(episode)
                 await asyncio.sleep(0)  # episodes that never wait must not starve the others
-                if stopping.is_set():
-                    return
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -96,22 +99,36 @@ class Processes:
     async def run(
         self, study: Study, jobs: Iterator[Job], *, account: Account, save: Save, stopping: asyncio.Event
     ) -> None:
-        """See `Executor`."""
+        """See `Executor`.
+
+        Raises:
+            BadInput: the study's agents or tasks cannot be sent to another process.
+        """
         import multiprocessing
 
         from pebble import ProcessPool
 
+        try:
+            sent = pickle.dumps(study)
+        except Exception as error:
+            raise BadInput("processes", self.workers, f"agents and tasks that can be pickled ({error})") from error
+        spent: list[BudgetExceeded] = []
         context = multiprocessing.get_context("spawn")  # forking a process that runs threads is unsafe
-        with ProcessPool(self.workers, initializer=_begin, initargs=(study,), context=context) as pool:
+        with ProcessPool(self.workers, initializer=_begin, initargs=(sent,), context=context) as pool:
 
             async def work() -> None:
                 for job in jobs:
-                    account.check()
-                    episode = await self._one(pool, study, job)
-                    account.add(episode.usage)
-                    await save(episode)
                     if stopping.is_set():
                         return
+                    try:
+                        account.check()
+                        episode = await self._one(pool, study, job, account)
+                    except BudgetExceeded as error:  # siblings go on
+                        spent.append(error)
+                        stopping.set()
+                        return
+                    account.add(episode.usage)
+                    await save(episode)
 
             try:
                 async with asyncio.TaskGroup() as group:
@@ -123,21 +140,30 @@ class Processes:
             except BaseException:
                 pool.stop()
                 raise
+        if spent:
+            raise spent[0]
 
-    async def _one(self, pool: Any, study: Study, job: Job) -> Episode:
+    async def _one(self, pool: Any, study: Study, job: Job, account: Account) -> Episode:
         from pebble import ProcessExpired
 
-        limit = study.limits.seconds
+        limit = study.longest()
         for death in range(1, WORKER_DEATHS + 1):
-            future = pool.schedule(_play, args=(job,), timeout=None if limit is None else limit + 1.0)
+            left = account.seconds_left()
+            seconds = limit if left is None else left if limit is None else min(left, limit)
+            future = pool.schedule(_play, args=(job,), timeout=None if seconds is None else max(seconds, 0.0) + GRACE)
             try:
-                return msgspec.msgpack.decode(await asyncio.wrap_future(future), type=Episode)
+                return _unpacked(await asyncio.wrap_future(future))
             except TimeoutError:
-                return _lost(study, job, "timeout", f"no end after {limit:.3g} s; the worker was stopped")
+                account.check()
+                return _lost(study, job, "timeout", f"no end after {seconds or 0.0:.3g} s; the worker was stopped")
             except ProcessExpired as error:
                 if death == WORKER_DEATHS:
                     code = getattr(error, "exitcode", None)
                     return _lost(study, job, "error", f"its worker process died {death} times (exit code {code})")
+            except Exception as error:
+                if isinstance(error, BadInput):
+                    raise
+                return _lost(study, job, "error", f"{type(error).__name__}: {error}")
         raise AssertionError("unreachable: the last death returns")
 
 
@@ -154,14 +180,34 @@ def _lost(study: Study, job: Job, reason: str, error: str) -> Episode:
     )
 
 
+_sent = b""
 _study: Study | None = None
 
 
-def _begin(study: Study) -> None:
+def _begin(sent: bytes) -> None:
+    """Receive the study in a new worker; unpacked with the first job, whose failure then says what is wrong."""
+    global _sent
+    _sent = sent
+
+
+def _play(job: Job) -> bytes | str:
     global _study
-    _study = study
-
-
-def _play(job: Job) -> bytes:
+    if _study is None:
+        try:
+            _study = pickle.loads(_sent)
+        except Exception as error:
+            reason = f"agents and tasks that another process can import ({type(error).__name__}: {error})"
+            raise BadInput("processes", "study", reason) from None
     assert _study is not None
-    return msgspec.msgpack.encode(asyncio.run(_study.play(job, Account("worker"))), enc_hook=str)
+    return _packed(asyncio.run(_study.play(job, Account("worker"))))
+
+
+def _packed(episode: Episode) -> bytes | str:
+    try:
+        return msgspec.msgpack.encode(episode, enc_hook=plain)
+    except (OverflowError, UnicodeEncodeError):  # JSON as the store writes it holds what msgpack cannot
+        return encode(episode)
+
+
+def _unpacked(packed: bytes | str) -> Episode:
+    return msgspec.msgpack.decode(packed, type=Episode) if isinstance(packed, bytes) else decode(packed, Episode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from palestra.core.records import Episode
@@ -61,10 +62,16 @@ class Rich:
         """Say how many episodes are in flight."""
         bar = self._bars[name]
         bar.running = count
+        now = time.monotonic()
+        if now - bar.shown > 0.2:
+            bar.shown = now
+            self._show(bar)
 
     def episode(self, name: str, episode: Episode) -> None:
         """Count a saved episode."""
-        bar = self._bars[name]
+        bar = self._bars.get(name)
+        if bar is None:  # the study was cut off: its bar has ended
+            return
         bar.failed += episode.status == "failed"
         bar.tokens += episode.usage.tokens
         bar.usd += episode.usage.usd
@@ -95,7 +102,7 @@ class _Bar:
     def __init__(self, task: int) -> None:
         self.task = task
         self.failed = self.running = self.tokens = self.steps = 0
-        self.usd = 0.0
+        self.usd = self.shown = 0.0
 
     def note(self) -> str:
         parts = [f"{self.running} running"] if self.running else []

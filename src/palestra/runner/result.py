@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 
 from palestra.core.errors import BadInput
 from palestra.core.intervals import mean_interval
 from palestra.core.records import Episode, Usage
+from palestra.store.codec import decode
 from palestra.store.reading import Reading
 
 if TYPE_CHECKING:
@@ -47,15 +47,17 @@ class Result:
         return captured.get().rstrip()
 
     def _repr_html_(self) -> str:
-        return self._summary_frame().to_html(index=False, float_format=lambda value: f"{value:.3g}")
+        import pandas as pd
+
+        with pd.option_context("display.max_colwidth", None):  # pandas would cut long names
+            return self._summary_frame().to_html(index=False, float_format=lambda value: f"{value:.3g}")
 
     def frame(self) -> pd.DataFrame:
         """One row an episode, with a column for each metric that the environment reported."""
         import pandas as pd
 
         frame = self.reading.table("episodes", study=self.study)
-        decode = msgspec.json.Decoder(dict[str, float]).decode
-        metrics = pd.DataFrame.from_records([decode(text) for text in frame.pop("metrics")])
+        metrics = pd.DataFrame.from_records([decode(text) for text in frame.pop("metrics")], index=frame.index)
         metrics = metrics.drop(columns=[name for name in metrics if name in frame])
         return pd.concat([frame, metrics], axis=1)
 
@@ -63,8 +65,8 @@ class Result:
         """One dictionary an episode: the columns of the store, `metrics` and `output` decoded."""
         rows = self.reading.rows("episodes", study=self.study)
         for row in rows:
-            row["metrics"] = msgspec.json.decode(row["metrics"])
-            row["output"] = None if row["output"] is None else msgspec.json.decode(row["output"])
+            row["metrics"] = decode(row["metrics"])
+            row["output"] = None if row["output"] is None else decode(row["output"])
         return rows
 
     def episodes(self, where: Callable[[Episode], bool] = lambda episode: True) -> list[Episode]:

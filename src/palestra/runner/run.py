@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +32,7 @@ from palestra.runner.progress import Display, Silent
 from palestra.runner.result import Result
 from palestra.runner.study import Agents, Job, Limits, Retry, Study
 from palestra.store import schema
+from palestra.store.codec import encode
 from palestra.store.reading import Reading
 from palestra.store.store import RunRow, Store
 from palestra.store.writer import Writer
@@ -72,17 +73,22 @@ class Run:
         self.seeds = SeedTree(row.seed)
         self.seed_count = row.seeds
         self.account = Account("study", budget=budget)
+        self.reading = Reading(store, row)
+        if budget is not None:
+            self.account.add(self.reading.total())  # an earlier execution's share is spent; minutes count anew
         self.display = display or Silent()
         self.executor = executor or Local()
-        self.reading = Reading(store, row)
         self._models = models
         self._again = tuple(again)
         self._claims = 0
         self._studies: dict[str, int] = {}
-        self._waiting: set[asyncio.Event] = set()
+        self._active: dict[str, _Active] = {}
+        self._handling = 0  # studies at work, for which Ctrl-C is ours
+        self._handler: Any = None
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(store, row, on_saved=self._on_saved, on_failure=self._on_failure)
-        self._scope()
+        self._recorder = Recorder()
+        self._before = enter(Scope(account=self.account, recorder=self._recorder, seed=self.seeds.seed("recipe")))
 
     def __repr__(self) -> str:
         return f"Run({self.id!r}, scale={self.scale!r})"
@@ -225,7 +231,7 @@ class Run:
                 "measured": result.shown,
                 "evidence": evidence,
                 "scale": self.scale,
-                "record": msgspec.json.encode(result).decode(),
+                "record": encode(result),
                 "time": time.time(),
             },
         )
@@ -243,28 +249,37 @@ class Run:
     # ---- what the caller of the recipe does
 
     def close(self, status: str, *, error: str | None = None) -> None:
-        """Write what is left and record how the run ended."""
-        self._writer.close()
-        if self._writer.failure is not None:
-            status, error = "failed", str(self._writer.failure)
+        """Write what is left and record how the run ended.
+
+        Raises:
+            StoreError: something could not be written.
+        """
+        enter(self._before)
         try:
+            with suppress(StoreError):  # said below
+                self._keep_recipe_calls()
+            self._writer.close()
+            failure = self._writer.failure
+            if failure is not None:
+                with suppress(StoreError):
+                    self.store.finish(self.row, "failed", error=str(failure))
+                raise failure
             self.store.finish(self.row, status, error=error)
-        except StoreError:
-            if self._writer.failure is None:
-                raise
-        self.display.close()
-        if self._writer.failure is not None:
-            raise self._writer.failure
+        finally:
+            self.display.close()
 
     def flush(self) -> None:
         """Return when everything recorded so far is on disk."""
+        self._keep_recipe_calls()
         self._writer.flush()
 
     # ---- inside
 
-    def _scope(self) -> None:
-        """Calls that a recipe makes outside any episode are charged to the run."""
-        enter(Scope(account=self.account, recorder=Recorder(), seed=self.seeds.seed("recipe")))
+    def _keep_recipe_calls(self) -> None:
+        """Hand over the calls that the recipe made outside any episode since the last time."""
+        calls, self._recorder.calls = self._recorder.calls, []
+        if calls:
+            self._writer.calls(calls)
 
     def _enrol(self, study: Study) -> int:
         if study.name in self._studies:
@@ -274,7 +289,7 @@ class Run:
         plan = study.plan()
         if found is not None:
             recorded = msgspec.json.decode(found["plan"])
-            changed = [part for part in plan if plan[part] != recorded[part]]
+            changed = [part for part in plan if plan[part] != recorded.get(part)]
             if changed:
                 allowed = f"the plan that run {self.id} recorded; {', '.join(changed)} changed"
                 raise BadInput("study", study.name, allowed)
@@ -289,27 +304,61 @@ class Run:
 
     async def _execute(self, study: Study, number: int, done: list[int], executor: Executor) -> None:
         self.display.begin(study.name, len(study), len(done))
-        stopping = asyncio.Event()
-        room = asyncio.Event()
-        self._waiting.add(room)
+        active = _Active(asyncio.current_task())
+        self._active[study.name] = active
+
+        def jobs() -> Iterator[Job]:
+            for job in _missing(study, done):
+                active.running += 1
+                self.display.running(study.name, active.running)
+                yield job
 
         async def save(episode: Episode) -> None:
-            while self._writer.waiting >= UNSAVED:
-                room.clear()
-                await room.wait()
+            while self._writer.waiting >= UNSAVED and self._writer.failure is None:
+                active.room.clear()
+                await active.room.wait()
+            active.running -= 1
             self._writer.episode(number, episode, (study.name, episode))
 
         try:
-            with _interruptible(self._loop, stopping) as interrupted:
-                await executor.run(study, _missing(study, done), account=self.account, save=save, stopping=stopping)
+            with self._interruptible():
+                await executor.run(study, jobs(), account=self.account, save=save, stopping=active.stopping)
+        except asyncio.CancelledError:
+            if not active.cancelled:  # by somebody else
+                raise
+            assert active.task is not None
+            active.task.uncancel()
         finally:
-            self._waiting.discard(room)
+            del self._active[study.name]
+            self._keep_recipe_calls()
             await asyncio.to_thread(self._writer.flush)
             await asyncio.sleep(0)  # lets the last acknowledgements through
             self.display.end(study.name)
-            self._scope()
-        if interrupted.is_set():
+        if active.interrupted:
             raise Interrupted(f"stopped; what is finished is saved: palestra resume {self.id}")
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """First Ctrl-C: start no more episodes, let the running ones finish. Second: cancel them. In every study."""
+        self._handling += 1
+        if self._handling == 1 and threading.current_thread() is threading.main_thread():
+            self._handler = signal.getsignal(signal.SIGINT)
+            with suppress(NotImplementedError, RuntimeError):
+                self._loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        try:
+            yield
+        finally:
+            self._handling -= 1
+            if self._handling == 0 and self._loop.remove_signal_handler(signal.SIGINT):
+                signal.signal(signal.SIGINT, self._handler)  # the event loop's own, which cancels the recipe
+
+    def _on_interrupt(self) -> None:
+        for active in self._active.values():
+            if active.interrupted and active.task is not None:
+                active.cancelled = True
+                active.task.cancel()
+            active.interrupted = True
+            active.stopping.set()
 
     def _on_saved(self, tokens: list[Any]) -> None:
         self._call(self._acknowledge, [token for token in tokens if token is not None])
@@ -317,11 +366,17 @@ class Run:
     def _acknowledge(self, saved: list[tuple[str, Episode]]) -> None:
         for study, episode in saved:
             self.display.episode(study, episode)
-        for room in self._waiting:
-            room.set()
+        for active in self._active.values():
+            active.room.set()
 
     def _on_failure(self, error: StoreError) -> None:
-        self._call(self._acknowledge, [])
+        self._call(self._stop)
+
+    def _stop(self) -> None:
+        """The store has failed: start nothing more; what runs learns of it when it is to be saved."""
+        for active in self._active.values():
+            active.stopping.set()
+            active.room.set()
 
     def _call(self, function: Callable[..., None], *args: Any) -> None:
         try:
@@ -345,32 +400,15 @@ def _missing(study: Study, done: list[int]) -> Iterator[Job]:
             yield study.job(index)
 
 
-@contextmanager
-def _interruptible(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Generator[threading.Event]:
-    """First Ctrl-C: start no more episodes, let the running ones finish. Second: cancel them."""
-    interrupted = threading.Event()
-    task = asyncio.current_task()
+class _Active:
+    """A study at work: what stops it, and what it waits for."""
 
-    def on_signal() -> None:
-        if interrupted.is_set() and task is not None:
-            task.cancel()
-        interrupted.set()
-        stopping.set()
-
-    handled = threading.current_thread() is threading.main_thread()
-    if handled:
-        try:
-            loop.add_signal_handler(signal.SIGINT, on_signal)
-        except (NotImplementedError, RuntimeError):
-            handled = False
-    try:
-        yield interrupted
-    except asyncio.CancelledError:
-        if not interrupted.is_set():
-            raise
-    finally:
-        if handled:
-            loop.remove_signal_handler(signal.SIGINT)
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        self.task = task
+        self.stopping = asyncio.Event()
+        self.room = asyncio.Event()
+        self.running = 0
+        self.interrupted = self.cancelled = False
 
 
 def _plain(value: Any) -> Any:

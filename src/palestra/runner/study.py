@@ -35,6 +35,12 @@ class Retry(Struct, frozen=True):
     wait: float = 0.5  # seconds
     always: bool = False
 
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise BadInput("retry.attempts", self.attempts, "at least 1")
+        if not self.wait >= 0:
+            raise BadInput("retry.wait", self.wait, "seconds, at least 0")
+
 
 class Limits(Struct, frozen=True):
     """What bounds one episode: budgets for it and for each agent in it, turns, loop detection."""
@@ -44,6 +50,12 @@ class Limits(Struct, frozen=True):
     max_steps: int = MAX_STEPS
     loops: LoopDetector | None = None
     seconds: float | None = None  # wall time of one try
+
+    def __post_init__(self) -> None:
+        if self.max_steps < 1:
+            raise BadInput("max_steps", self.max_steps, "at least 1")
+        if self.seconds is not None and not self.seconds > 0:
+            raise BadInput("max_seconds", self.seconds, "more than 0 seconds")
 
 
 class Job(Struct, frozen=True):
@@ -90,6 +102,9 @@ class Study:
         self.seeds = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise BadInput("seeds", seeds, "at least one seed, all different")
+        for seed in self.seeds:
+            if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise BadInput("seeds", seed, "whole numbers of at most 63 bits")
         self.limits = limits or Limits()
         self.retry = retry or Retry()
 
@@ -104,10 +119,21 @@ class Study:
 
     def plan(self) -> dict[str, Any]:
         """What must be equal for episodes of an earlier execution to count."""
-        ids = blake2b(digest_size=8)
+        ids, seen = blake2b(digest_size=8), set[str]()
         for task in self.tasks:
-            ids.update(task.id.encode() + b"\x00")
+            if task.id in seen:
+                raise BadInput("task", task.id, "tasks whose ids are different from each other")
+            seen.add(task.id)
+            ids.update(task.id.encode(errors="surrogatepass") + b"\x00")
         return {"agents": self.titles, "tasks": len(self.tasks), "task_ids": ids.hexdigest(), "seeds": self.seeds}
+
+    def longest(self) -> float | None:
+        """Wall seconds that one job may take in all, with every retry; None when nothing limits a try."""
+        seconds, tries = self.limits.seconds, self.retry.attempts
+        budget = self.limits.episode
+        if budget is not None and budget.minutes is not None:
+            seconds = min(seconds or 60 * budget.minutes, 60 * budget.minutes)
+        return None if seconds is None else tries * seconds + self.retry.wait * (2 ** (tries - 1) - 1)
 
     async def play(self, job: Job, account: Account) -> Episode:
         """Run one job to its end, with retries; whatever happens is in the record.
@@ -188,6 +214,10 @@ def _failed(episode: Episode, error: Exception) -> Exception:
 def _named(agents: Agents) -> dict[str, Players]:
     if isinstance(agents, Mapping):
         named = dict(agents)
+        for title, players in named.items():
+            for player in players.values() if isinstance(players, Mapping) else [players]:
+                if not isinstance(title, str) or not isinstance(player, Agent):  # pyright: ignore
+                    raise BadInput(f"agents[{title!r}]", player, "an object with a name and `async act(observation)`")
     else:
         several = list(agents) if isinstance(agents, Sequence) else [agents]
         named: dict[str, Players] = {}

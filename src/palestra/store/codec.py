@@ -7,11 +7,9 @@ of other libraries) goes the slow way through Python's own JSON, whose `NaN` and
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-
-T = TypeVar("T")
 
 
 def encode(value: Any) -> str:
@@ -29,8 +27,8 @@ def encode(value: Any) -> str:
     return json.dumps(msgspec.to_builtins(value, str_keys=True, enc_hook=plain))
 
 
-def decode(text: str, type: type[T] = Any) -> T:  # pyright: ignore[reportArgumentType]
-    """The value that `encode` wrote, converted to `type`."""
+def decode(text: str, type: Any = Any) -> Any:
+    """The value that `encode` wrote, as a `type`."""
     try:
         return msgspec.json.decode(text, type=type)
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+import math
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, Select, func, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Column, Connection, Select, Table, func, select
 
 from palestra.core.claims import ClaimResult
 from palestra.core.errors import BadInput, MissingExtra
 from palestra.core.records import Call, Episode, Message, Step, Usage
 from palestra.store import schema
-from palestra.store.store import RunRow, Store, store_error
+from palestra.store.codec import decode, encode
+from palestra.store.schema import STUDY_SHIFT
+from palestra.store.store import RunRow, Store
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
 CHUNK = 20_000  # rows turned into columns at a time, so that no table is held twice
+AHEAD = 512  # texts and messages read at a time: neighbours were said one after the other
+HELD = 50_000  # texts and messages held at a time
 EXPORTS = ("parquet", "csv")
 
 
@@ -46,9 +51,9 @@ class Reading:
         """
         import pandas as pd
 
-        names, chunks = self._chunks(name, study)
-        frames = [pd.DataFrame.from_records(rows, columns=names) for rows in chunks]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=pd.Index(names))
+        kinds, chunks = self._chunks(name, study)
+        frames = [_frame(rows, kinds) for rows in chunks] or [_frame([], kinds)]
+        return pd.concat(frames, ignore_index=True)
 
     def polars(self, name: str, *, study: int | None = None) -> pl.DataFrame:
         """A table of the run as a polars DataFrame."""
@@ -56,14 +61,16 @@ class Reading:
             import polars as pl
         except ImportError as error:
             raise MissingExtra("polars", "polars") from error
-        names, chunks = self._chunks(name, study)
-        frames = [pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None) for rows in chunks]
-        return pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame(schema=names)
+        kinds, chunks = self._chunks(name, study)
+        typed = {"int": pl.Int64, "float": pl.Float64, "bytes": pl.Binary, "str": pl.String}
+        layout = {column: typed[kind] for column, kind in kinds.items()}
+        frames = [pl.DataFrame(rows, schema=layout, orient="row") for rows in chunks]
+        return pl.concat(frames) if frames else pl.DataFrame(schema=layout)
 
     def rows(self, name: str, *, study: int | None = None) -> list[dict[str, Any]]:
         """A table of the run as dictionaries."""
-        names, chunks = self._chunks(name, study)
-        return [dict(zip(names, row, strict=True)) for rows in chunks for row in rows]
+        kinds, chunks = self._chunks(name, study)
+        return [dict(zip(kinds, row, strict=True)) for rows in chunks for row in rows]
 
     def done(self, study: int, *, statuses: Sequence[str] = ("done", "failed")) -> list[int]:
         """The indices of the study's episodes that have one of `statuses`, ascending."""
@@ -93,12 +100,23 @@ class Reading:
         with self.store.read() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
+    def total(self) -> Usage:
+        """What the run's episodes used, in all."""
+        table = schema.episodes
+        names = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd", "model_seconds")
+        query = select(*(func.coalesce(func.sum(table.c[name]), 0) for name in names)).where(
+            table.c.run == self.run.key
+        )
+        with self.store.read() as connection:
+            calls, read, written, cached, usd, seconds = connection.execute(query).one()
+        return Usage(int(calls), int(read), int(written), int(cached), float(usd), float(seconds))
+
     def claims(self) -> list[ClaimResult]:
         """The claims that the run measured, in the order in which it stated them."""
         table = schema.claims
         query = select(table.c.record).where(table.c.run == self.run.key).order_by(table.c.position)
         with self.store.read() as connection:
-            return [msgspec.json.decode(text, type=ClaimResult) for text in connection.execute(query).scalars()]
+            return [decode(text, ClaimResult) for text in connection.execute(query).scalars()]
 
     def conversation(self, message: int) -> list[Message]:
         """The messages from the start up to the one numbered `message`."""
@@ -129,6 +147,12 @@ class Reading:
             for row in self._all(connection, schema.calls).mappings():
                 yield _call(row, texts)
 
+    def recipe_calls(self) -> list[Call]:
+        """The calls that the recipe made outside any episode, in the order in which they ended."""
+        with self.store.read() as connection:
+            texts = _Texts(connection, self.run.key)
+            return [_call(row, texts) for row in self._all(connection, schema.calls, number=0).mappings()]
+
     def fingerprint(self) -> str:
         """A digest of everything the run recorded except when and how fast it happened.
 
@@ -138,10 +162,12 @@ class Reading:
         for episode in self.episodes():
             for call in episode.calls:
                 call.started, call.usage.seconds, call.retries = 0.0, 0.0, 0
-            episode.calls.sort(key=lambda call: (call.step, call.agent, call.stage, call.request))
+            episode.calls.sort(key=_order)
             episode.started, episode.seconds, episode.attempt = 0.0, 0.0, 1
             episode.usage.seconds = 0.0
-            digest.update(msgspec.json.encode(episode, order="sorted"))
+            digest.update(encode(msgspec.to_builtins(episode, order="sorted")).encode())
+        for call in sorted(self.recipe_calls(), key=_order):
+            digest.update(encode([call.request.hex(), call.reply, call.error]).encode())
         for claim in self.claims():
             digest.update(msgspec.json.encode([claim.name, claim.holds]))
         return digest.hexdigest()
@@ -155,29 +181,29 @@ class Reading:
         for name in schema.READABLE:
             frame = self.table(name)
             file = folder / f"{name}.{format}"
-            if format == "csv":
-                frame.to_csv(file, index=False)
+            if format == "csv":  # every text in quotes: it may hold line ends of any kind
+                for column in frame.columns[frame.map(lambda value: isinstance(value, bytes)).any()]:
+                    frame[column] = [None if value is None else value.hex() for value in frame[column]]
+                frame.to_csv(file, index=False, quoting=csv.QUOTE_NONNUMERIC)
             else:
                 frame.to_parquet(file, index=False)
             files.append(file)
         return files
 
-    def _chunks(self, name: str, study: int | None) -> tuple[list[str], Iterator[list[tuple[Any, ...]]]]:
+    def _chunks(self, name: str, study: int | None) -> tuple[dict[str, str], Iterator[list[tuple[Any, ...]]]]:
+        """The table's columns with their kinds (int, float, bytes, str), and its rows by CHUNK."""
         if name not in schema.READABLE:
             raise BadInput("table", name, choices=schema.READABLE)
         query = self._query(name, study)
-        names = [column.name for column in query.selected_columns]
+        kinds = {column.name: column.type.python_type.__name__ for column in query.selected_columns}
 
         def read() -> Iterator[list[tuple[Any, ...]]]:
-            try:
-                with self.store.read() as connection:
-                    result = connection.execution_options(stream_results=True).execute(query)
-                    while rows := result.fetchmany(CHUNK):
-                        yield [tuple(row) for row in rows]
-            except SQLAlchemyError as error:
-                raise store_error(error, self.store.where) from None
+            with self.store.read() as connection:
+                result = connection.execution_options(stream_results=True).execute(query)
+                while rows := result.fetchmany(CHUNK):
+                    yield [tuple(row) for row in rows]
 
-        return names, read()
+        return kinds, read()
 
     def _query(self, name: str, study: int | None) -> Select[Any]:
         table = schema.READABLE[name]
@@ -196,13 +222,13 @@ class Reading:
             query = select(*columns)
         query = query.where(owner == self.run.key).order_by(*table.primary_key.columns)
         if study is not None and "episode" in table.c:
-            query = query.where(table.c.episode >= study << 32, table.c.episode < (study + 1) << 32)
+            query = query.where(table.c.episode >= study << STUDY_SHIFT, table.c.episode < (study + 1) << STUDY_SHIFT)
         return query
 
     def _all(self, connection: Connection, table: Any, *, study: int | None = None, number: int | None = None) -> Any:
         query = select(table).where(table.c.run == self.run.key).order_by(*table.primary_key.columns)
         if study is not None:
-            query = query.where(table.c.episode >= study << 32, table.c.episode < (study + 1) << 32)
+            query = query.where(table.c.episode >= study << STUDY_SHIFT, table.c.episode < (study + 1) << STUDY_SHIFT)
         if number is not None:
             query = query.where(table.c.episode == number)
         return connection.execute(query)
@@ -214,7 +240,7 @@ class Reading:
                 agent=row["agent"],
                 observation=texts.text(row["observation"]),
                 action=texts.text(row["action"]),
-                reward=row["reward"],
+                reward=_number(row["reward"]),
                 info=_json(row["info"]) or {},
             )
             for row in self._all(connection, schema.steps, number=episode).mappings()
@@ -226,7 +252,7 @@ class Reading:
 
 
 class _Texts:
-    """Looks up texts and messages of a run by number, each once."""
+    """Looks up texts and messages of a run by number, with their neighbours: what is read in order is asked for once."""
 
     def __init__(self, connection: Connection, run: int) -> None:
         self.connection, self.run = connection, run
@@ -234,12 +260,9 @@ class _Texts:
         self._nodes: dict[int, tuple[int | None, Message]] = {}
 
     def text(self, number: int) -> str:
-        found = self._bodies.get(number)
-        if found is None:
-            table = schema.texts
-            query = select(table.c.body).where(table.c.run == self.run, table.c.text == number)
-            found = self._bodies[number] = self.connection.execute(query).scalar_one()
-        return found
+        if number not in self._bodies:
+            self._fetch(schema.texts, schema.texts.c.text, number, into=self._bodies)
+        return self._bodies[number]
 
     def conversation(self, message: int | None) -> list[Message]:
         said: list[Message] = []
@@ -252,21 +275,50 @@ class _Texts:
         return self._node(number)[1]
 
     def _node(self, number: int) -> tuple[int | None, Message]:
-        found = self._nodes.get(number)
-        if found is None:
-            table = schema.messages
-            query = select(table).where(table.c.run == self.run, table.c.message == number)
-            row = self.connection.execute(query).mappings().one()
-            if row["extra"] is None:
-                message = Message(row["role"], self.text(row["text"]))
-            else:
-                message = msgspec.json.decode(row["extra"], type=Message)
-            found = self._nodes[number] = (row["parent"], message)
-        return found
+        if number not in self._nodes:
+            self._fetch(schema.messages, schema.messages.c.message, number, into=self._nodes)
+        return self._nodes[number]
+
+    def _fetch(self, table: Table, key: Column[Any], number: int, *, into: dict[int, Any]) -> None:
+        """Read the entries around `number`: the page of AHEAD in which it lies."""
+        if len(into) > HELD:
+            into.clear()
+        first = number - number % AHEAD
+        query = select(table).where(table.c.run == self.run, key >= first, key < first + AHEAD)
+        for row in self.connection.execute(query).all():
+            into[row[1]] = row[2] if table is schema.texts else (row.parent, self._message(row))
+
+    def _message(self, row: Any) -> Message:
+        if row.extra is None:
+            return Message(row.role, self.text(row.text))
+        message = decode(row.extra, Message)
+        return msgspec.structs.replace(message, content=self.text(row.text)) if message.content == "" else message
+
+
+def _order(call: Call) -> tuple[Any, ...]:
+    """A key that does not depend on which of several calls ended first."""
+    return call.step, call.agent, call.role, call.stage, call.request, encode([call.reply, call.error, call.output])
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _frame(rows: Sequence[tuple[Any, ...]], kinds: dict[str, str]) -> pd.DataFrame:
+    """Rows as a DataFrame whose types do not depend on the rows: a missing whole number must not make it a float."""
+    import pandas as pd
+
+    columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
+    series: dict[str, pd.Series[Any]] = {}
+    for (name, kind), values in zip(kinds.items(), columns, strict=True):
+        whole = "Int64" if kind == "int" and None in values else "int64"
+        dtype = {"int": whole, "float": "float64", "bytes": "object", "str": "str"}[kind]
+        series[name] = pd.Series(values, dtype=dtype)
+    return pd.DataFrame(series)
 
 
 def _json(text: str | None) -> Any:
-    return None if text is None else msgspec.json.decode(text)
+    return None if text is None else decode(text)
 
 
 def _call(row: Any, texts: _Texts) -> Call:
@@ -308,8 +360,8 @@ def _episode(row: Any, steps: list[Step], calls: list[Call]) -> Episode:
         status=row["status"],
         reason=row["reason"],
         score=row["score"],
-        reward=row["reward"],
-        metrics=_json(row["metrics"]),
+        reward=_number(row["reward"]),
+        metrics=decode(row["metrics"]),
         steps=steps,
         calls=calls,
         usage=Usage(

@@ -11,21 +11,26 @@ import secrets
 import socket
 import sqlite3
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, select, update
+from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, select, update
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from palestra.core.errors import BadInput, MissingExtra, StoreError, nearest
 from palestra.store import schema
+from palestra.store.codec import decode, encode
 
 DEFAULT = "palestra-runs/store.db"
 ENVIRONMENT = "PALESTRA_STORE"
 STALE = 60.0  # seconds without a heartbeat after which a run on another machine counts as dead
+BUSY = 60.0  # seconds to wait for another process that writes
+_ALONE = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(7262378)"}
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -54,15 +59,17 @@ class RunRow(msgspec.Struct, frozen=True):
         """Whether the process that executes the run still lives."""
         if self.status != "running":
             return False
+        fresh = time.time() - self.heartbeat < STALE
         if self.host != socket.gethostname():
-            return time.time() - self.heartbeat < STALE
+            return fresh
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return False
         except PermissionError:
-            return True
-        return True
+            pass
+        started = _process_start(self.pid)  # numbers of dead processes are given out again, soonest in containers
+        return fresh if started is None else started <= self.heartbeat + 1.0
 
 
 class Store:
@@ -81,16 +88,15 @@ class Store:
         self.where = os.fspath(where or os.environ.get(ENVIRONMENT) or DEFAULT)
         self.engine, self.folder = _engine(self.where)
         try:
-            with self.engine.begin() as connection:
-                if self.engine.dialect.name == "sqlite":
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")  # two processes may create the store at once
-                schema.prepare(connection)
+            with self.read() as connection:
+                ready = schema.current(connection)
+            if not ready:
+                with self.write() as connection:
+                    connection.exec_driver_sql(_ALONE[self.engine.dialect.name])  # two processes may create it at once
+                    schema.prepare(connection)
         except StoreError:
             self.close()
             raise
-        except SQLAlchemyError as error:
-            self.close()
-            raise store_error(error, self.where) from None
 
     def __repr__(self) -> str:
         return f"Store({self.where!r})"
@@ -115,24 +121,31 @@ class Store:
         now = time.time()
         stamp = time.strftime("%y%m%d-%H%M%S", time.localtime(now))
         values = {
-            "id": f"{system}-{stamp}-{secrets.token_hex(2)}",
             "system": system,
             "status": "running",
             "scale": scale,
             "seed": seed,
             "seeds": seeds,
-            "models": _json(models),
-            "config": _json(config),
-            "options": _json(options),
+            "models": encode(models),
+            "config": encode(config),
+            "options": encode(options),
             "version": version,
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "heartbeat": now,
             "created": now,
         }
-        with self.write() as connection:
-            connection.execute(insert(schema.runs).values(values))
-        return self.run(str(values["id"]))
+        for length in (2, 4, 8):  # bytes: a short suffix may be taken when many runs start within one second
+            name = f"{system}-{stamp}-{secrets.token_hex(length)}"
+            try:
+                with self.engine.begin() as connection:
+                    connection.execute(insert(schema.runs).values(id=name, **values))
+                return self.run(name)
+            except IntegrityError:
+                continue
+            except SQLAlchemyError as error:
+                raise store_error(error, self.where) from None
+        raise StoreError(f"the store {self.where} has no free id for a run")
 
     def take(self, run: RunRow) -> RunRow:
         """Make this process the one that executes `run`.
@@ -140,14 +153,17 @@ class Store:
         Raises:
             StoreError: a living process executes it already.
         """
-        if run.alive and not (run.pid == os.getpid() and run.host == socket.gethostname()):
+        mine = run.pid == os.getpid() and run.host == socket.gethostname()
+        if run.alive and not mine:
             raise StoreError(
                 f"run {run.id} is being executed by process {run.pid} on {run.host}: wait or stop it first"
             )
+        table = schema.runs
+        as_read = (table.c.pid == run.pid, table.c.host == run.host, table.c.heartbeat == run.heartbeat)
         with self.write() as connection:
-            connection.execute(
-                update(schema.runs)
-                .where(schema.runs.c.key == run.key)
+            taken = connection.execute(
+                update(table)
+                .where(table.c.key == run.key, *as_read)
                 .values(
                     status="running",
                     pid=os.getpid(),
@@ -157,6 +173,8 @@ class Store:
                     error=None,
                 )
             )
+        if taken.rowcount != 1:
+            raise StoreError(f"run {run.id} was just taken by another process: wait or stop it first")
         return self.run(run.id)
 
     def finish(self, run: RunRow, status: str, *, error: str | None = None) -> None:
@@ -216,33 +234,35 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def read(self) -> Connection:
-        """A connection for reading, as a context manager."""
-        try:
-            return self.engine.connect()
-        except SQLAlchemyError as error:
-            raise store_error(error, self.where) from None
+    def read(self) -> _Guarded:
+        """A connection for reading, as a context manager; database errors become `StoreError`."""
+        return _Guarded(self, self.engine.connect)
 
-    def write(self) -> _Writing:
+    def write(self) -> _Guarded:
         """A transaction, as a context manager; database errors become `StoreError`."""
-        return _Writing(self)
+        return _Guarded(self, self.engine.begin)
 
 
-class _Writing:
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._context = store.engine.begin()
+class _Guarded:
+    """A connection or transaction whose database errors, on entry, within and on exit, become `StoreError`."""
+
+    def __init__(self, store: Store, make: Callable[[], AbstractContextManager[Connection]]) -> None:
+        self._store, self._make = store, make
 
     def __enter__(self) -> Connection:
-        return self._context.__enter__()
+        try:
+            self._context = self._make()
+            return self._context.__enter__()
+        except SQLAlchemyError as failure:
+            raise store_error(failure, self._store.where) from None
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             self._context.__exit__(kind, error, trace)
         except SQLAlchemyError as failure:
-            raise store_error(failure, self.store.where) from None
+            raise store_error(failure, self._store.where) from None
         if isinstance(error, SQLAlchemyError):
-            raise store_error(error, self.store.where) from None
+            raise store_error(error, self._store.where) from None
 
 
 def store_error(error: SQLAlchemyError, where: str) -> StoreError:
@@ -253,39 +273,42 @@ def store_error(error: SQLAlchemyError, where: str) -> StoreError:
         return StoreError(f"the disk of the store {where} is full: free some space, then `palestra resume`")
     if "locked" in text:
         return StoreError(f"the store {where} is locked by another program")
-    if "not a database" in text or "malformed" in text:
+    if "not a database" in text:
         return StoreError(f"{where} is not a palestra store: {text}")
+    if "malformed" in text:
+        return StoreError(f"the store {where} is damaged ({text}): restore a copy, or see `sqlite3 FILE .recover`")
     return StoreError(f"the store {where} failed: {text[:200]}")
 
 
 def _engine(where: str) -> tuple[Engine, Path]:
+    forms = "a file path, sqlite:///FILE or postgresql://USER@HOST/NAME"
     if "://" not in where:
-        path = Path(where).expanduser()
-        if path.is_dir():
-            path = path / "store.db"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"the folder of the store {where} cannot be made: {error.strerror}") from None
-        return _sqlite(f"sqlite:///{path}"), path.parent
+        return _sqlite(where, Path(where).expanduser())
     try:
         url = make_url(where)
-    except ArgumentError:
-        raise BadInput("store", where, "a file path, sqlite:///FILE or postgresql://USER@HOST/NAME") from None
+    except (ArgumentError, ValueError):
+        raise BadInput("store", where, forms) from None
     backend = url.get_backend_name()
     if backend == "sqlite":
-        path = Path(url.database or "")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return _sqlite(where), path.parent
+        return _sqlite(where, Path(url.database or ":memory:"))
     if backend != "postgresql":
-        raise BadInput("store", where, choices=("sqlite", "postgresql"))
+        raise BadInput("store", where, forms, choices=("sqlite", "postgresql"))
     if find_spec("psycopg") is None:
         raise MissingExtra("psycopg", "postgres")
     return create_engine(url.set(drivername="postgresql+psycopg")), Path(DEFAULT).parent
 
 
-def _sqlite(url: str) -> Engine:
-    engine = create_engine(url, connect_args={"timeout": 60, "check_same_thread": False})
+def _sqlite(where: str, path: Path) -> tuple[Engine, Path]:
+    if str(path).startswith(":memory:") or "\0" in where:
+        raise BadInput("store", where, "a file: a run is written and read through several connections")
+    try:
+        if path.is_dir():
+            path = path / "store.db"
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the folder of the store {where} cannot be made: {error.strerror}") from None
+    url = URL.create("sqlite", database=str(path))
+    engine = create_engine(url, connect_args={"timeout": BUSY, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def _(connection: sqlite3.Connection, _record: object) -> None:  # pyright: ignore[reportUnusedFunction]
@@ -296,15 +319,21 @@ def _sqlite(url: str) -> Engine:
         cursor.execute("PRAGMA mmap_size=268435456")
         cursor.close()
 
-    return engine
+    return engine, path.parent
 
 
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+def _process_start(pid: int) -> float | None:
+    """When process `pid` started, seconds since the epoch; None where the system does not tell."""
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+        return int(boot.split()[1]) + int(ticks) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
 
 
 def _run_row(row: Any) -> RunRow:
     values = dict(row)
     for name in ("models", "config", "options"):
-        values[name] = msgspec.json.decode(values[name])
+        values[name] = decode(values[name])
     return RunRow(**values)

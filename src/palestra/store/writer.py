@@ -7,30 +7,26 @@ An episode whose content the database refuses is kept as a failed one, so that i
 
 from __future__ import annotations
 
-import codecs
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from hashlib import blake2b
 from typing import Any, TypeAlias
 
-import msgspec
 from sqlalchemy import Connection, Table, delete, func, select, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError, SQLAlchemyError
 
 from palestra.core.errors import StoreError
-from palestra.core.records import Call, Episode, Message, Usage
+from palestra.core.records import Call, Episode, Usage
 from palestra.store import schema
 from palestra.store.codec import encode
+from palestra.store.conversations import Conversations
 from palestra.store.schema import STUDY_SHIFT
 from palestra.store.store import RunRow, Store, store_error
 
 BATCH = 4096  # episodes in one transaction at most
 LINGER = 0.005  # seconds to wait for company under load: keeps fsync from setting the pace
 HEARTBEAT = 10.0  # seconds between signs of life
-KNOWN = 100_000  # texts and messages remembered for sharing, per generation
-LONG = 200  # characters; a longer text is remembered by its digest, so that memory stays bounded
 RECIPE = 0  # stands in the place of an episode's number for calls that a recipe makes outside any episode
 REFUSED = (DataError, IntegrityError, NotSupportedError, ProgrammingError)  # the content's fault, not the database's
 
@@ -80,7 +76,7 @@ class Writer:
                 select(func.max(schema.messages.c.message)).where(schema.messages.c.run == run.key)
             ).scalar()
         nul = store.engine.dialect.name == "sqlite"
-        self._conversations = _Conversations(run.key, (last_text or 0) + 1, (last_message or 0) + 1, nul=nul)
+        self._conversations = Conversations(run.key, (last_text or 0) + 1, (last_message or 0) + 1, nul=nul)
         self._thread = threading.Thread(target=self._work, name=f"store-{run.id}", daemon=True)
         self._thread.start()
 
@@ -249,102 +245,6 @@ class Writer:
             connection.execute(update(runs).where(runs.c.key == self.run.key).values(heartbeat=now))
 
 
-class _Conversations:
-    """Gives texts and messages their numbers, once each. Forgets the least recent, so memory stays bounded.
-
-    Args:
-        nul: whether the database can hold NUL in a text.
-    """
-
-    def __init__(self, run: int, next_text: int, next_message: int, *, nul: bool = True) -> None:
-        self.run, self.nul = run, nul
-        self.restart(next_text, next_message)
-
-    def restart(self, next_text: int, next_message: int) -> None:
-        """Go on from these numbers as if nothing had been said: what was numbered since is not on disk."""
-        self.next_text, self.next_message = next_text, next_message
-        self._texts, self._messages = _Recent(), _Recent()
-        self._new_texts: list[Row] = []
-        self._new_messages: list[Row] = []
-
-    def clean(self, body: str) -> str:
-        """`body` as the database can hold it."""
-        if not body.isascii():
-            body = body.encode(errors="replace_surrogates").decode()
-        return body if self.nul or "\0" not in body else body.replace("\0", "\ufffd")
-
-    def text(self, body: str) -> int:
-        """The number of `body`."""
-        key = body if len(body) <= LONG else _digest(body)
-        found = self._texts.get(key)
-        if found is None:
-            found = self.next_text
-            self.next_text += 1
-            self._texts.put(key, found)
-            self._new_texts.append((self.run, found, self.clean(body)))
-        return found
-
-    def message(self, parent: int | None, message: Message) -> int:
-        """The number of `message` said after `parent`."""
-        content = message.content
-        if content.__class__ is str and not message.tool_calls and message.name is None and not message.tool_call_id:
-            body, extra = content, None
-        else:  # a plain text is not written a second time
-            body = message.text
-            extra = encode(msgspec.structs.replace(message, content="") if isinstance(content, str) else message)
-        text = self.text(body)  # pyright: ignore[reportArgumentType]
-        key = (parent, text, message.role, extra if extra is None or len(extra) <= LONG else _digest(extra))
-        found = self._messages.get(key)
-        if found is None:
-            found = self.next_message
-            self.next_message += 1
-            self._messages.put(key, found)
-            self._new_messages.append((self.run, found, parent, message.role, text, extra))
-        return found
-
-    def take_texts(self) -> list[Row]:
-        """The rows of texts that are new since the last time."""
-        rows, self._new_texts = self._new_texts, []
-        return rows
-
-    def take_messages(self) -> list[Row]:
-        """The rows of messages that are new since the last time."""
-        rows, self._new_messages = self._new_messages, []
-        return rows
-
-
-class _Recent:
-    """A mapping that keeps between KNOWN and 2·KNOWN entries: two generations, the older is dropped whole."""
-
-    def __init__(self) -> None:
-        self._young: dict[Any, int] = {}
-        self._old: dict[Any, int] = {}
-
-    def get(self, key: Any) -> int | None:
-        found = self._young.get(key)
-        if found is None and (found := self._old.get(key)) is not None:
-            self.put(key, found)
-        return found
-
-    def put(self, key: Any, value: int) -> None:
-        if len(self._young) >= KNOWN:
-            self._old, self._young = self._young, {}
-        self._young[key] = value
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-
-
-def _replace_surrogates(error: UnicodeError) -> tuple[bytes, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return "\ufffd".encode() * (error.end - error.start), error.end
-
-
-codecs.register_error("replace_surrogates", _replace_surrogates)
-
-
 def _refused(error: Exception) -> bool:
     """Whether `error` speaks of what was to be written, and not of the database or its disk."""
     return isinstance(error, REFUSED) if isinstance(error, DBAPIError) else not isinstance(error, OSError | MemoryError)
@@ -373,7 +273,7 @@ def _optional_json(value: Any) -> str | None:
     return None if value is None else encode(value)
 
 
-def _episode_row(run: int, number: int, study: int, episode: Episode, talk: _Conversations) -> Row:
+def _episode_row(run: int, number: int, study: int, episode: Episode, talk: Conversations) -> Row:
     usage = episode.usage
     return (
         run,
@@ -403,7 +303,7 @@ def _episode_row(run: int, number: int, study: int, episode: Episode, talk: _Con
     )
 
 
-def _step_rows(run: int, number: int, episode: Episode, talk: _Conversations) -> Iterable[Row]:
+def _step_rows(run: int, number: int, episode: Episode, talk: Conversations) -> Iterable[Row]:
     for position, step in enumerate(episode.steps):
         info = encode(step.info) if step.info else None
         seen, done = talk.text(step.observation), talk.text(step.action)
@@ -411,7 +311,7 @@ def _step_rows(run: int, number: int, episode: Episode, talk: _Conversations) ->
         yield run, number, position, step.index, step.agent, seen, done, reward, info
 
 
-def _call_rows(run: int, number: int, calls: list[Call], talk: _Conversations, *, first: int = 0) -> Iterable[Row]:
+def _call_rows(run: int, number: int, calls: list[Call], talk: Conversations, *, first: int = 0) -> Iterable[Row]:
     for position, call in enumerate(calls, first):
         prompt: int | None = None
         for message in call.messages:

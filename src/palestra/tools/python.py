@@ -26,4 +26,4 @@ def python_tool(sandbox: Sandbox | None = None) -> Tool:
             return result.stdout
         return f"{result.stdout}[failed: {result.error}]"
 
-    return Tool(python, example={"code": "print(6 * 7)"})
+    return Tool(python, example={"code": "print(6 * 7)"}, request="What is 6 times 7?")

@@ -217,15 +217,16 @@ class Sandbox:
                 flags += ["--ro-bind", f"/{name}", f"/{name}"]
         for path in ("/etc/ld.so.cache", "/etc/alternatives"):  # where the loader and `cc`, `awk` … are found
             flags += ["--ro-bind-try", path, path]
-        for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
-            if not f"{prefix}/".startswith("/usr/"):
-                flags += ["--ro-bind", prefix, prefix]
         # Under root, user 1000 inside is still the kernel's root, who owns the system's settings: close them.
         flags += ["--proc", "/proc"]
         for path in ("/proc/sys", "/proc/sysrq-trigger"):
             flags += ["--ro-bind-try", path, path]
         flags += ["--dev", "/dev", "--size", size, "--tmpfs", "/tmp"]  # noqa: S108  (inside, private)
         flags += ["--size", size, "--tmpfs", "/dev/shm"]  # noqa: S108
+        # After /tmp: the interpreter may itself lie below it.
+        for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
+            if not f"{prefix}/".startswith("/usr/"):
+                flags += ["--ro-bind", prefix, prefix]
         flags += ["--bind", self.folder, HOME] if self.folder else ["--size", size, "--tmpfs", HOME]
         for path in self.read_only:
             flags += ["--ro-bind", path, path]

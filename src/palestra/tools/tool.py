@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, get_type_hints, overload
 
 import msgspec
@@ -23,6 +26,7 @@ class Tool:
         name: the function's own when None.
         description: the docstring's text above its sections when None.
         example: the arguments of one call. Small models need it: see `ToolSpec`.
+        request: the plain words that ask for that call.
 
     Raises:
         BadInput: a parameter without annotation, `*args` or `**kwargs`, no description, or an example that does not
@@ -36,8 +40,9 @@ class Tool:
         name: str | None = None,
         description: str | None = None,
         example: JSON | None = None,
+        request: str = "",
     ) -> None:
-        self.function = function
+        self.function, self.request = function, request
         self.name = name or function.__name__
         self.example = example
         text, helps = _docstring(inspect.getdoc(function) or "")
@@ -56,10 +61,18 @@ class Tool:
         """Call the function itself, unchanged."""
         return self.function(*args, **kwargs)
 
+    def __reduce__(self) -> tuple[Callable[..., Tool], tuple[Any, ...]]:
+        """A tool crosses a process border by name, like the function it stands for."""
+        module, name = self.function.__module__, self.function.__qualname__
+        if getattr(sys.modules.get(module), name, None) is self:
+            return _imported, (module, name)
+        make = partial(Tool, name=self.name, description=self.description, example=self.example, request=self.request)
+        return make, (self.function,)
+
     @property
     def spec(self) -> ToolSpec:
         """What a model is told of the tool."""
-        return ToolSpec(self.name, self.description, self.parameters, self.example)
+        return ToolSpec(self.name, self.description, self.parameters, self.example, self.request)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """`arguments` converted to the function's types, defaults left out.
@@ -99,7 +112,7 @@ class Tool:
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, example: JSON | None = None
+    *, name: str | None = None, description: str | None = None, example: JSON | None = None, request: str = ""
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -108,8 +121,9 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     example: JSON | None = None,
+    request: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a function a `Tool`: `@tool`, or `@tool(example={...})`.
+    """Make a function a `Tool`: `@tool`, or `@tool(example={...}, request="...")`.
 
     >>> @tool(example={"city": "Paris"})
     ... def population(city: str, year: int = 2020) -> int:
@@ -128,9 +142,13 @@ def tool(
     """
 
     def make(one: Callable[..., Any]) -> Tool:
-        return Tool(one, name=name, description=description, example=example)
+        return Tool(one, name=name, description=description, example=example, request=request)
 
     return make if function is None else make(function)
+
+
+def _imported(module: str, name: str) -> Tool:
+    return getattr(importlib.import_module(module), name)
 
 
 def _arguments(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:

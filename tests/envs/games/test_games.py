@@ -219,3 +219,17 @@ def test_pettingzoo_environment_is_enumerated():
 def test_pettingzoo_random_dynamics_are_sampled():
     game = from_pettingzoo(Walk(last=1, slip=0.5), samples=400)
     assert game.payoffs[0] == pytest.approx(np.array([[1, 0.5], [1.5, 1]]), abs=0.1)
+
+
+class Forgetful(Walk):
+    """Like many PettingZoo environments: a deep copy is a new environment that was never reset."""
+
+    _ezpickle_args = ()
+
+    def __deepcopy__(self, memo):
+        return Forgetful(self.last, self.slip)
+
+
+def test_pettingzoo_environments_whose_copies_start_afresh_are_replayed():
+    plain, replayed = (from_pettingzoo(kind(last=3)) for kind in (Walk, Forgetful))
+    assert np.array_equal(plain.transitions, replayed.transitions) and np.array_equal(plain.rewards, replayed.rewards)

@@ -38,9 +38,7 @@ def test_gap_to_observed_play():
 @pytest.mark.parametrize(("penalty", "regulariser"), PAIRS)
 def test_fit_recovers_traits_from_exact_frequencies(penalty, regulariser):
     tau, eps = np.array([0.3, 0.8]), np.array([2.0, 3.0])
-    counts = [
-        [2000 * x for x in rqe(g, tau, eps, penalty=penalty, regulariser=regulariser).policies] for g in GAMES
-    ]
+    counts = [[2000 * x for x in rqe(g, tau, eps, penalty=penalty, regulariser=regulariser).policies] for g in GAMES]
     fit = fit_rqe(GAMES, counts, penalty=penalty, regulariser=regulariser)
     assert fit.tau == pytest.approx(tau, rel=1e-3) and fit.eps == pytest.approx(eps, rel=1e-3)
     assert fit.deviance == pytest.approx(0, abs=1e-5) and fit.identified and not fit.bounded

@@ -244,4 +244,3 @@ def test_pairs_without_a_guarantee_warn_and_are_not_certified():
     assert not result.certified and result.converged
     assert not rqe(PENNIES, 0.1, 0.1).certified  # condition violated
     assert "not" not in repr(rqe(PENNIES, 2.0, 2.0)) and "certified unique" in repr(rqe(PENNIES, 2.0, 2.0))
-

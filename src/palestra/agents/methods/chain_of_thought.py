@@ -5,5 +5,5 @@ from palestra.agents.methods.method import Method
 CHAIN_OF_THOUGHT = Method(
     name="cot",
     description="I reasoned step by step.",
-    answer="Think step by step, then give the answer.",
+    answer="Think step by step.",
 )

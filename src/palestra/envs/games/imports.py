@@ -110,12 +110,11 @@ def from_openspiel(game: object) -> NormalForm:
     return NormalForm(payoffs, name=name, actions=actions)
 
 
-def from_pettingzoo(
-    env: object, *, max_states: int = 2000, samples: int = 1, seed: int = 0
-) -> NormalForm | MarkovGame:
+def from_pettingzoo(env: object, *, max_states: int = 2000, samples: int = 1, seed: int = 0) -> NormalForm | MarkovGame:
     """Enumerate a PettingZoo parallel environment with finite action spaces.
 
-    The environment is deep-copied before each joint action, so every branch starts from the same internal state. Two
+    The environment is deep-copied before each joint action, so every branch starts from the same internal state; one
+    whose copies start afresh (gymnasium's EzPickle) is reset with the seed and led there again by the same moves. Two
     states are the same when all agents' observations are. An environment that always ends after one step gives a
     NormalForm; otherwise states are explored breadth first from `reset(seed)` and a finished episode goes to an
     absorbing state that pays nothing.
@@ -135,30 +134,29 @@ def from_pettingzoo(
         raise BadInput("env.agents", list(env.agents), "at least two agents, all present from reset to the end")
     sizes = tuple(_finite(env.action_space(agent), agent) for agent in agents)
     rng = np.random.default_rng(seed)
-    known, frontier, edges = {_key(start, agents): 0}, [env], []
-    one_shot = True
+    first = [int(getattr(env.action_space(agent), "start", 0)) for agent in agents]
+    copies = not any(hasattr(layer, "_ezpickle_args") for layer in _layers(env))
+    known, frontier, edges, one_shot = {_key(start, agents): 0}, [env if copies else ()], [], True
     for index in itertools.count():
         if index >= len(frontier):
             break
         for joint in itertools.product(*map(range, sizes)):
+            moves = {agent: first[i] + joint[i] for i, agent in enumerate(agents)}
             for _ in range(samples):
-                copy = deepcopy(frontier[index])
+                branch = deepcopy(frontier[index]) if copies else _replay(env, frontier[index], seed)
                 if samples > 1:
-                    _reseed(copy, int(rng.integers(2**31)))
-                first = [_first(copy.action_space(agent)) for agent in agents]
-                moves = {agent: first[i] + joint[i] for i, agent in enumerate(agents)}
-                seen, reward, ended, cut, _ = copy.step(moves)
-                rewards = [float(reward.get(agent, 0.0)) for agent in agents]
-                over = not copy.agents or all(ended.get(a, True) or cut.get(a, True) for a in agents)
-                if not over and set(copy.agents) != set(agents):
-                    raise BadInput("env.agents", list(copy.agents), "all agents present until the episode ends")
+                    _reseed(branch, int(rng.integers(2**31)))
+                seen, reward, ended, cut, _ = branch.step(moves)
+                over = not branch.agents or all(ended.get(a, True) or cut.get(a, True) for a in agents)
+                if not over and set(branch.agents) != set(agents):
+                    raise BadInput("env.agents", list(branch.agents), "all agents present until the episode ends")
                 target = -1 if over else known.setdefault(_key(seen, agents), len(known))
                 one_shot &= over
                 if target == len(frontier):
                     if len(known) > max_states:
                         raise BadInput("max_states", max_states, "more than the environment's reachable states")
-                    frontier.append(copy)
-                edges.append((index, joint, target, rewards))
+                    frontier.append(branch if copies else (*frontier[index], moves))
+                edges.append((index, joint, target, [float(reward.get(agent, 0.0)) for agent in agents]))
     return _assemble(edges, len(known), sizes, samples, one_shot, str(getattr(env, "metadata", {}).get("name", "env")))
 
 
@@ -182,10 +180,6 @@ def _finite(space: object, agent: str) -> int:
     return int(space.n)
 
 
-def _first(space: object) -> int:
-    return int(getattr(space, "start", 0))
-
-
 def _key(observations: dict, agents: Sequence[str]) -> bytes:
     parts = []
     for agent in agents:
@@ -195,8 +189,29 @@ def _key(observations: dict, agents: Sequence[str]) -> bytes:
     return "|".join(parts).encode()
 
 
+def _replay(env: object, path: Sequence[dict], seed: int) -> object:
+    env.reset(seed=seed)
+    for moves in path:
+        env.step(moves)
+    return env
+
+
+def _layers(env: object) -> list[object]:
+    """The environment and everything it wraps."""
+    found: list[object] = []
+    queue = [env]
+    while queue:
+        layer = queue.pop()
+        if layer is None or any(layer is one for one in found):
+            continue
+        found.append(layer)
+        queue += [vars(layer).get(name) for name in ("env", "aec_env", "par_env")] if hasattr(layer, "__dict__") else []
+        queue.append(getattr(layer, "unwrapped", None))
+    return found
+
+
 def _reseed(env: object, seed: int) -> None:
-    for layer in {id(x): x for x in (env, getattr(env, "unwrapped", env))}.values():
+    for layer in _layers(env):
         for name in ("np_random", "_np_random", "rng"):
             if isinstance(getattr(layer, name, None), np.random.Generator):
                 setattr(layer, name, np.random.default_rng(seed))

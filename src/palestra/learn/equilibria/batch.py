@@ -76,7 +76,9 @@ def rqe_batch(
     matched = (penalty, regulariser) in conditions.MATCHED
     if not matched and penalty != "none":
         warnings.warn(
-            f"no guarantee is known for {conditions.pair_name(penalty, regulariser)}", conditions.NoGuarantee, stacklevel=2
+            f"no guarantee is known for {conditions.pair_name(penalty, regulariser)}",
+            conditions.NoGuarantee,
+            stacklevel=2,
         )
     return _solve(tensors, tau, eps, penalty, regulariser, tol, start)
 

@@ -101,7 +101,9 @@ def peer_error(precision: float = 1.0) -> float:
     return worst
 
 
-def speed(rng: np.random.Generator, *, games: int = 10_000, peer_games: int = 200, actions: int = 5) -> dict[str, float]:
+def speed(
+    rng: np.random.Generator, *, games: int = 10_000, peer_games: int = 200, actions: int = 5
+) -> dict[str, float]:
     """Seconds a game, ours (one batch) and pygambit's (a loop over `peer_games`), at lambda 1; ratio and residual.
 
     Raises:

@@ -77,13 +77,13 @@ def solve(stage: Stage, start: np.ndarray | None = None, *, accept: float = 1e-9
         y[missed], error[missed] = again, error_again
         history += more
     for b in np.flatnonzero(~(error <= accept)):
-        found, after, _ = trace(stage.take([b]))
+        found, after, _ = trace(stage.take([b]), most=300)
         if after[0] < error[b]:
             y[b], error[b] = found[0], after[0]
     return y, error, history
 
 
-def _continue(stage: Stage, *, smallest: float = 1e-5, rounds: int = 400) -> np.ndarray:
+def _continue(stage: Stage, *, smallest: float = 1e-5, rounds: int = 200) -> np.ndarray:
     """Step t from 0 to 1, each game with its own step length; stops early where the path folds."""
     y, t = stage.uniform(), np.zeros(stage.batch)
     step = np.full(stage.batch, 0.25)
@@ -103,7 +103,7 @@ def _continue(stage: Stage, *, smallest: float = 1e-5, rounds: int = 400) -> np.
     return y
 
 
-def trace(stage: Stage, *, most: int = 4000, longest: float = 2.0):
+def trace(stage: Stage, *, most: int = 2000, longest: float = 2.0):
     """Follow the path of one game (B = 1) from the uniform profile at t = 0 to its first crossing of t = 1.
 
     Returns (y (1, N), error (1,), history of t). Folds are passed because arclength, not t, is the parameter.

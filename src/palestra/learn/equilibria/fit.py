@@ -107,7 +107,9 @@ def fit_rqe(
         raise BadInput("traits", traits, choices=TRAITS)
     if (penalty, regulariser) not in conditions.MATCHED:
         warnings.warn(
-            f"no guarantee is known for {conditions.pair_name(penalty, regulariser)}", conditions.NoGuarantee, stacklevel=2
+            f"no guarantee is known for {conditions.pair_name(penalty, regulariser)}",
+            conditions.NoGuarantee,
+            stacklevel=2,
         )
     problem = _Problem(games, tables, penalty, regulariser, traits)
     best = None
@@ -152,7 +154,9 @@ class _Problem:
             theta = theta - 0.5 * low[:, None]  # lift onto the tractable region (the number is scale-free)
         tau, eps = self.traits(theta)
         many = [np.tile(p, (_STARTS, *([1] * self.n))) for p in self.payoffs]
-        wide = Stage.build(many, np.repeat(tau, self.games, 0), np.repeat(eps, self.games, 0), self.penalty, self.regulariser)
+        wide = Stage.build(
+            many, np.repeat(tau, self.games, 0), np.repeat(eps, self.games, 0), self.penalty, self.regulariser
+        )
         y, error, _ = solve(wide)
         y, error = y.reshape(_STARTS, self.games, -1), error.reshape(_STARTS, -1).max(1)
         score = np.where(error < 1e-6, (self.counts * y).sum((1, 2)), -np.inf)
@@ -244,7 +248,9 @@ def _read(payoffs, counts) -> tuple[list[NormalForm], list[list[np.ndarray]]]:
         rows = [np.asarray(row, float) for row in table]
         where = "counts" if single else f"counts[{k}]"
         if [row.shape for row in rows] != [(a,) for a in game.sizes]:
-            raise BadInput(where, [row.shape for row in rows], f"one count per action, shapes {[(a,) for a in game.sizes]}")
+            raise BadInput(
+                where, [row.shape for row in rows], f"one count per action, shapes {[(a,) for a in game.sizes]}"
+            )
         for i, row in enumerate(rows):
             if not np.isfinite(row).all() or (row < 0).any() or row.sum() <= 0:
                 raise BadInput(f"{where}[{i}]", row.tolist(), "finite counts >= 0, at least one positive")

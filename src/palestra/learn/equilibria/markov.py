@@ -156,7 +156,9 @@ class GenerativeModel:
         self._check(n)
         rows = self.game.transitions / self.game.transitions.sum(-1, keepdims=True)
         counts = self.rng.multinomial(n, rows)
-        return MarkovGame(self.game.rewards, counts / n, name=f"{self.game.name} ({n} samples)", states=self.game.states)
+        return MarkovGame(
+            self.game.rewards, counts / n, name=f"{self.game.name} ({n} samples)", states=self.game.states
+        )
 
     @staticmethod
     def _check(n: int) -> None:

@@ -84,7 +84,9 @@ def gap_to_observed(games: Sequence[ObservedGame] | None = None, *, precision: f
         tau, eps = (np.array([g.fits[penalty][part] for g in games], float) for part in (0, 1))
         solved[penalty] = rqe_batch(payoffs, tau, eps, penalty=penalty, regulariser=regulariser)
     residual = max(float(b.residual.max()) for b in (logit, *solved.values()))
-    return GapTable(observed, nash, _first(logit), _first(solved["kl"]), _first(solved["reverse_kl"]), precision, residual)
+    return GapTable(
+        observed, nash, _first(logit), _first(solved["kl"]), _first(solved["reverse_kl"]), precision, residual
+    )
 
 
 def _first(batch) -> np.ndarray:
@@ -333,7 +335,9 @@ def region_figure(region: Region, convergence: Sequence[Convergence] = ()):
     axes[0].scatter(region.a, region.b, s=18, color="black", zorder=3)
     for a, b, name in zip(region.a, region.b, region.labels, strict=True):
         axes[0].annotate(name.split()[0], (a, b), xytext=(3, 3), textcoords="offset points", fontsize=6)
-    axes[0].set(xscale="log", yscale="log", xlabel="eps1 * tau2", ylabel="eps2 * tau1", title="tractable: above the line")
+    axes[0].set(
+        xscale="log", yscale="log", xlabel="eps1 * tau2", ylabel="eps2 * tau1", title="tractable: above the line"
+    )
     axes[0].set(xlim=(1e-3, 1e3), ylim=(1e-3, 1e3))
     figure.colorbar(image, ax=axes[0], label="log10 condition")
     groups: dict[str, list[Convergence]] = {}

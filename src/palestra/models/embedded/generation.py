@@ -122,7 +122,8 @@ def _decode(lm: TorchLM, jobs: Sequence[Job]) -> None:
         [[0] * (longest - len(job.prompt_tokens)) + [1] * len(job.prompt_tokens) for job in jobs], dtype=torch.long
     )
     ids, positions = torch.tensor(padded), (seen.cumsum(-1) - 1).clamp(min=0)
-    active, cache = list(range(len(jobs))), transformers().DynamicCache()
+    active: list[int] = list(range(len(jobs)))
+    cache = transformers().DynamicCache()
     with torch.inference_mode(), lm.limited():
         while True:
             logits = _step(lm, ids, seen=seen, positions=positions, cache=cache)

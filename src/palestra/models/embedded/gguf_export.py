@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,16 @@ NAMES = {  # of a layer's modules: in transformers, and in llama.cpp
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
 }
+_FILE_TYPES = {"F32": "ALL_F32", **{kind: f"MOSTLY_{kind}" for kind in ("F16", "BF16", "Q8_0", "Q4_1")}}
 _OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm"}
+
+
+class _Shipped(msgspec.Struct):
+    """The shipped file without its weights: metadata as (name, value, types), tensor shapes, heads by module."""
+
+    metadata: list[tuple[str, Any, tuple[Any, ...]]]
+    shapes: dict[str, tuple[int, ...]]
+    heads: dict[str, int]
 
 
 def write_adapter(folder: str | Path, target: str | Path) -> Path:
@@ -47,9 +57,8 @@ def write_adapter(folder: str | Path, target: str | Path) -> Path:
         raise BadInput("adapter", str(folder), "a folder with adapter_model.safetensors")
     tensors: dict[str, Any] = numpy_file(weights_file)
     alphas: dict[str, float] = config.get("alpha_pattern") or {}
-    base_alpha, reader = float(config["lora_alpha"]), _reader(smollm2_gguf())
-    shapes = {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in reader.tensors}
-    heads = _heads(reader)
+    base_alpha, shipped = float(config["lora_alpha"]), _shipped()
+    shapes, heads = shipped.shapes, shipped.heads
 
     def fill(writer: Any) -> None:
         writer.add_type("adapter")
@@ -92,25 +101,27 @@ def write_model(model: Any, target: str | Path, *, kind: Kind = "F16") -> Path:
         raise BadInput("kind", kind, choices=KINDS)
     gguf = _needs("gguf")
     state = _state(model)
-    reader = _reader(smollm2_gguf())
-    expected = {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in reader.tensors}
+    shipped = _shipped()
+    expected = shipped.shapes
     found = {f"{gguf_name(name.removesuffix('.weight'))}.weight": value for name, value in state.items()}
     found.pop("lm_head.weight", None)  # the embedding itself
     for name in sorted(expected.keys() ^ found.keys()):
         raise BadInput("model", name, "a model with exactly the tensors of SmolLM2-135M")
-    heads = {f"{NAMES[f'self_attn.{module}']}": count for module, count in _heads(reader).items()}
+    heads = {NAMES[f"self_attn.{module}"]: count for module, count in shipped.heads.items()}
 
     def fill(writer: Any) -> None:
-        _copy_metadata(reader, writer, gguf, kind)
-        for tensor in reader.tensors:
-            array = found[tensor.name].astype("float32")
-            if tuple(array.shape) != expected[tensor.name]:
-                raise BadInput("model", f"{tensor.name} of shape {array.shape}", f"shape {expected[tensor.name]}")
-            if (count := heads.get(tensor.name.split(".")[-2])) is not None:
+        for name, value, types in shipped.metadata:
+            writer.add_key_value(name, value, types[0], sub_type=types[-1] if len(types) > 1 else None)
+        writer.add_file_type(gguf.LlamaFileType[_FILE_TYPES[kind]])
+        for name, shape in expected.items():
+            array = found[name].astype("float32", copy=False)
+            if tuple(array.shape) != shape:
+                raise BadInput("model", f"{name} of shape {array.shape}", f"shape {shape}")
+            if (count := heads.get(name.split(".")[-2])) is not None:
                 array = interleaved(array, count)
             quantisation = gguf.GGMLQuantizationType[kind if array.ndim == 2 else "F32"]
             data = gguf.quants.quantize(array, quantisation)
-            writer.add_tensor(tensor.name, data, raw_dtype=quantisation)
+            writer.add_tensor(name, data, raw_dtype=quantisation)
 
     return _write(Path(target), fill)
 
@@ -196,11 +207,21 @@ def _adapter_tensor(name: str) -> tuple[str, str]:
     return module, which
 
 
-def _heads(reader: Any) -> dict[str, int]:
-    def read(key: str) -> int:
+@lru_cache(1)
+def _shipped() -> _Shipped:
+    """What the shipped file says besides its weights; reading it takes 3 s, so it is kept (10 MB)."""
+    reader = _needs("gguf").GGUFReader(smollm2_gguf())
+    left_out = ("general.architecture", "general.file_type")  # the writer's own business
+    fields = [field for field in reader.fields.values() if not field.name.startswith("GGUF.")]
+
+    def count(key: str) -> int:
         return int(reader.get_field(f"llama.attention.{key}").contents())
 
-    return {"q_proj": read("head_count"), "k_proj": read("head_count_kv")}
+    return _Shipped(
+        metadata=[(field.name, field.contents(), tuple(field.types)) for field in fields if field.name not in left_out],
+        shapes={tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in reader.tensors},
+        heads={"q_proj": count("head_count"), "k_proj": count("head_count_kv")},
+    )
 
 
 def _state(model: Any) -> dict[str, Any]:
@@ -209,26 +230,6 @@ def _state(model: Any) -> dict[str, Any]:
 
         model = TorchLM(Path(model), dtype="float32").model
     return {name: value.detach().float().cpu().numpy() for name, value in model.state_dict().items()}
-
-
-def _copy_metadata(reader: Any, writer: Any, gguf: Any, kind: str) -> None:
-    for field in reader.fields.values():
-        if field.name.startswith("GGUF.") or field.name in ("general.architecture", "general.file_type"):
-            continue
-        inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
-    numbers = {
-        "F32": "ALL_F32",
-        "F16": "MOSTLY_F16",
-        "BF16": "MOSTLY_BF16",
-        "Q8_0": "MOSTLY_Q8_0",
-        "Q4_1": "MOSTLY_Q4_1",
-    }
-    writer.add_file_type(gguf.LlamaFileType[numbers[kind]])
-
-
-def _reader(path: Path) -> Any:
-    return _needs("gguf").GGUFReader(path)
 
 
 def _write(target: Path, fill: Callable[[Any], None]) -> Path:

@@ -64,8 +64,13 @@ class LlamaEngine:
         adapter: Path | str | None = None,
         title: str = "",
     ) -> None:
-        for field, value, least in (("slots", slots, 1), ("context", context, 16), ("threads", threads, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        numbers: tuple[tuple[str, Any, int], ...] = (
+            ("slots", slots, 1),
+            ("context", context, 16),
+            ("threads", threads, 1),
+        )
+        for field, value, least in numbers:
+            if type(value) is not int or value < least:
                 raise BadInput(field, value, f"an integer of at least {least}")
         if affinity not in (None, "agent"):
             raise BadInput("affinity", affinity, choices=("agent",))
@@ -263,10 +268,12 @@ class _Reply:
             self.usage.output_tokens = usage["completion_tokens"]
             self.usage.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
         piece = ""
-        for choice in event.get("choices", ()):
+        choices: Any = event.get("choices", ())
+        for choice in choices:
             piece += choice.get("text") or ""
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
-            for token in (choice.get("logprobs") or {}).get("content") or ():
+            shown: Any = choice.get("logprobs") or {}
+            for token in shown.get("content") or ():
                 top = tuple((one["token"], one["logprob"]) for one in token.get("top_logprobs") or ())
                 self.logprobs.append(TokenLogprob(token["token"], token["logprob"], top))
         self.text += piece

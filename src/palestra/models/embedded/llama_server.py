@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class LlamaServer:
         self, path: Path, *, slots: int, context: int, threads: int, adapter: Path | None = None, title: str = ""
     ) -> None:
         try:
-            import xllamacpp as llama
+            llama: Any = import_module("xllamacpp")
         except ImportError as error:
             raise MissingExtra("xllamacpp", "lm") from error
         for file in (path, adapter):

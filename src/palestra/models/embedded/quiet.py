@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -26,11 +26,12 @@ def transformers() -> Any:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def quietly() -> Generator[None, None, None]:
     """No progress bars and no advice from transformers inside the block; its settings come back afterwards."""
-    from transformers import modeling_gguf_pytorch_utils as gguf_reading
+    import transformers.modeling_gguf_pytorch_utils as reading
     from transformers.utils import logging
 
+    gguf_reading: Any = reading
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     own_bar: Any = getattr(gguf_reading, "tqdm", None)  # reading GGUF has a bar that no setting turns off
     logging.set_verbosity_error()

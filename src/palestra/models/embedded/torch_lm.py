@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ class TorchLM:
     ) -> None:
         if dtype not in ("auto", "bfloat16", "float32"):
             raise BadInput("dtype", dtype, choices=("auto", "bfloat16", "float32"))
-        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        number: Any = threads
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise BadInput("threads", threads, "an integer of at least 1")
         self.source, self.dtype, self.threads, self.adapter = source, dtype, threads, adapter
         self.title = title or ("model" if callable(source) else Path(source).name)
@@ -267,7 +269,7 @@ def native_dtype() -> str:
 def merged(model: Any, adapter: Path) -> Any:
     """`model` with the LoRA adapter in folder `adapter` merged into its weights."""
     try:
-        import peft
+        peft: Any = import_module("peft")
     except ImportError as error:
         from palestra.core.errors import MissingExtra
 
