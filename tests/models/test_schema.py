@@ -56,7 +56,7 @@ HONOURED = {
     "union": {"oneOf": [closed(name={"const": "a"}, x={"type": "boolean"}), closed(name={"const": "b"}, y={"type": "null"})]},
     "references": {"$defs": {"c": {"enum": ["x", "y"]}}} | closed(a={"$ref": "#/$defs/c"}, b={"anyOf": [{"$ref": "#/$defs/c"}, {"type": "null"}]}),
     "nested": closed(a={"type": "object", "properties": {"b": {"type": ["integer", "null"], "minimum": 0, "maximum": 9}}, "required": ["b"]}),
-    "annotations": {"title": "T", "$schema": "x", "description": "d"} | closed(a={"const": 1, "default": 1, "examples": [1]}),
+    "annotations": {"title": "T", "$schema": "https://json-schema.org/draft/2020-12/schema", "description": "d"} | closed(a={"const": 1, "default": 1, "examples": [1]}),
     "optional": {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["b"]},
 }  # fmt: skip
 

@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -51,11 +50,10 @@ EPISODES = st.builds(
 
 def _same(read: Episode, written: Episode) -> None:
     written.usage.calls = sum(call.usage.calls for call in written.calls)  # summed up when read
-    one, other = (encode(msgspec.to_builtins(each, order="sorted")) for each in (read, written))
-    assert one == other
+    assert repr(read) == repr(written)  # NaN is equal to itself here
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(EPISODES, min_size=1, max_size=3))
 def test_any_episodes_are_read_back_as_they_were(store: Store, kit: Any, episodes: list[Episode]) -> None:
     for index, episode in enumerate(episodes):

@@ -188,7 +188,6 @@ def test_a_full_database_is_one_clear_line_and_what_was_acknowledged_stays(store
     writer.flush()
     with store.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-    writer._work_limit = pages  # type: ignore[attr-defined]
     _limit_pages(store, pages + 20)
     with pytest.raises(StoreError, match="the disk of the store .* is full: free some space, then `palestra resume`"):
         for index in range(1, 1000):

@@ -7,10 +7,8 @@ settings, and every episode that is on disk is taken from there.
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +26,7 @@ from palestra.core.scope import Recorder, Scope, enter
 from palestra.core.seeds import SeedTree
 from palestra.core.tasks import Benchmark
 from palestra.runner.executors import Executor, Local
+from palestra.runner.interrupts import Active, Interrupts
 from palestra.runner.progress import Display, Silent
 from palestra.runner.result import Result
 from palestra.runner.study import Agents, Job, Limits, Retry, Study
@@ -82,9 +81,7 @@ class Run:
         self._again = tuple(again)
         self._claims = 0
         self._studies: dict[str, int] = {}
-        self._active: dict[str, _Active] = {}
-        self._handling = 0  # studies at work, for which Ctrl-C is ours
-        self._handler: Any = None
+        self._interrupts = Interrupts()
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(store, row, on_saved=self._on_saved, on_failure=self._on_failure)
         self._recorder = Recorder()
@@ -304,32 +301,12 @@ class Run:
 
     async def _execute(self, study: Study, number: int, done: list[int], executor: Executor) -> None:
         self.display.begin(study.name, len(study), len(done))
-        active = _Active(asyncio.current_task())
-        self._active[study.name] = active
-
-        def jobs() -> Iterator[Job]:
-            for job in _missing(study, done):
-                active.running += 1
-                self.display.running(study.name, active.running)
-                yield job
-
-        async def save(episode: Episode) -> None:
-            while self._writer.waiting >= UNSAVED and self._writer.failure is None:
-                active.room.clear()
-                await active.room.wait()
-            active.running -= 1
-            self._writer.episode(number, episode, (study.name, episode))
-
         try:
-            with self._interruptible():
-                await executor.run(study, jobs(), account=self.account, save=save, stopping=active.stopping)
-        except asyncio.CancelledError:
-            if not active.cancelled:  # by somebody else
-                raise
-            assert active.task is not None
-            active.task.uncancel()
+            with self._interrupts.study() as active:
+                jobs = self._counted(study.name, _missing(study, done), active)
+                save = self._saver(study.name, number, active)
+                await executor.run(study, jobs, account=self.account, save=save, stopping=active.stopping)
         finally:
-            del self._active[study.name]
             self._keep_recipe_calls()
             await asyncio.to_thread(self._writer.flush)
             await asyncio.sleep(0)  # lets the last acknowledgements through
@@ -337,28 +314,21 @@ class Run:
         if active.interrupted:
             raise Interrupted(f"stopped; what is finished is saved: palestra resume {self.id}")
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """First Ctrl-C: start no more episodes, let the running ones finish. Second: cancel them. In every study."""
-        self._handling += 1
-        if self._handling == 1 and threading.current_thread() is threading.main_thread():
-            self._handler = signal.getsignal(signal.SIGINT)
-            with suppress(NotImplementedError, RuntimeError):
-                self._loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
-        try:
-            yield
-        finally:
-            self._handling -= 1
-            if self._handling == 0 and self._loop.remove_signal_handler(signal.SIGINT):
-                signal.signal(signal.SIGINT, self._handler)  # the event loop's own, which cancels the recipe
+    def _counted(self, name: str, jobs: Iterator[Job], active: Active) -> Iterator[Job]:
+        for job in jobs:
+            active.running += 1
+            self.display.running(name, active.running)
+            yield job
 
-    def _on_interrupt(self) -> None:
-        for active in self._active.values():
-            if active.interrupted and active.task is not None:
-                active.cancelled = True
-                active.task.cancel()
-            active.interrupted = True
-            active.stopping.set()
+    def _saver(self, name: str, number: int, active: Active) -> Callable[[Episode], Awaitable[None]]:
+        async def save(episode: Episode) -> None:
+            while self._writer.waiting >= UNSAVED and self._writer.failure is None:
+                active.room.clear()
+                await active.room.wait()
+            active.running -= 1
+            self._writer.episode(number, episode, (name, episode))
+
+        return save
 
     def _on_saved(self, tokens: list[Any]) -> None:
         self._call(self._acknowledge, [token for token in tokens if token is not None])
@@ -366,17 +336,11 @@ class Run:
     def _acknowledge(self, saved: list[tuple[str, Episode]]) -> None:
         for study, episode in saved:
             self.display.episode(study, episode)
-        for active in self._active.values():
+        for active in self._interrupts.studies:
             active.room.set()
 
     def _on_failure(self, error: StoreError) -> None:
-        self._call(self._stop)
-
-    def _stop(self) -> None:
-        """The store has failed: start nothing more; what runs learns of it when it is to be saved."""
-        for active in self._active.values():
-            active.stopping.set()
-            active.room.set()
+        self._call(self._interrupts.stop)  # what runs already learns of it when it is to be saved
 
     def _call(self, function: Callable[..., None], *args: Any) -> None:
         try:
@@ -398,17 +362,6 @@ def _missing(study: Study, done: list[int]) -> Iterator[Job]:
             skip = next(finished, None)
         else:
             yield study.job(index)
-
-
-class _Active:
-    """A study at work: what stops it, and what it waits for."""
-
-    def __init__(self, task: asyncio.Task[Any] | None) -> None:
-        self.task = task
-        self.stopping = asyncio.Event()
-        self.room = asyncio.Event()
-        self.running = 0
-        self.interrupted = self.cancelled = False
 
 
 def _plain(value: Any) -> Any:

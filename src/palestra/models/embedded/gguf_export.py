@@ -10,13 +10,14 @@ import os
 import tempfile
 from collections.abc import Callable
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from palestra.core.errors import BadInput, MissingExtra
-from palestra.models.embedded.weights import cached, fingerprint, smollm2_gguf
+from palestra.models.embedded.weights import cached, smollm2_gguf
 
 Kind = Literal["F32", "F16", "BF16", "Q8_0", "Q4_1"]
 KINDS: tuple[Kind, ...] = ("F32", "F16", "BF16", "Q8_0", "Q4_1")
@@ -146,7 +147,11 @@ def write_merged(folder: str | Path, target: str | Path, *, kind: Kind = "Q8_0")
 def cached_adapter(folder: Path) -> Path:
     """`write_adapter` of `folder` into the cache; the same file again as long as the adapter does not change."""
     _adapter_config(folder)
-    return cached(f"adapter-{fingerprint(folder)}", lambda made: _into(made, folder)) / "adapter.gguf"
+    digest = blake2b(digest_size=8)
+    for name in ("adapter_config.json", "adapter_model.safetensors"):  # whole: adapters may differ in the middle only
+        if (file := folder / name).is_file():
+            digest.update(file.read_bytes())
+    return cached(f"adapter-{digest.hexdigest()}", lambda made: _into(made, folder)) / "adapter.gguf"
 
 
 def interleaved(rows: Any, heads: int) -> Any:

@@ -266,7 +266,8 @@ class _Reply:
         if (usage := event.get("usage")) is not None:
             self.usage.input_tokens = usage["prompt_tokens"]
             self.usage.output_tokens = usage["completion_tokens"]
-            self.usage.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+            details: Any = usage.get("prompt_tokens_details") or {}
+            self.usage.cached_tokens = details.get("cached_tokens", 0)
         piece = ""
         choices: Any = event.get("choices", ())
         for choice in choices:
