@@ -10,40 +10,29 @@ import argparse
 import time
 
 import numpy as np
-import pygambit
 
-from palestra.learn.equilibria import logit_batch, rqe_batch
+from palestra.learn.equilibria import rqe_batch
+from palestra.learn.equilibria.checks import speed
+from palestra.learn.equilibria.study import PAIRS
 
 
 def measure(*, games: int = 10_000, subset: int = 200, precision: float = 1.0, seed: int = 0) -> dict[str, float]:
     """Microseconds per game of each side, their ratio, the largest residual and the largest disagreement."""
-    payoffs = np.random.default_rng(seed).uniform(-1, 1, (2, games, 5, 5))
-    pygambit.qre.logit_solve_lambda(pygambit.Game.from_arrays(*payoffs[:, 0]), [precision])  # both sides warm
-    logit_batch(payoffs[:, :10], precision)
-
-    began = time.perf_counter()
-    ours = logit_batch(payoffs, precision)
-    batched = (time.perf_counter() - began) / games
-
-    tables = [pygambit.Game.from_arrays(*payoffs[:, b]) for b in range(subset)]
-    began = time.perf_counter()
-    theirs = [pygambit.qre.logit_solve_lambda(table, [precision])[0].profile for table in tables]
-    looped = (time.perf_counter() - began) / subset
-
-    result = {"logit_batch_us": 1e6 * batched, "pygambit_us": 1e6 * looped, "ratio": looped / batched}
-    result["logit_residual"] = float(ours.residual.max())
-    result["disagreement"] = max(
-        abs(float(profile[strategy]) - ours.policies[i][b, a])
-        for b, (table, profile) in enumerate(zip(tables, theirs, strict=True))
-        for i, player in enumerate(table.players)
-        for a, strategy in enumerate(player.strategies)
-    )
-    for penalty, regulariser in (("kl", "log_barrier"), ("reverse_kl", "entropy")):
+    logit = speed(np.random.default_rng(seed), games=games, peer_games=subset, precision=precision)
+    result = {
+        "logit_batch_us": 1e6 * logit["ours"],
+        "pygambit_us": 1e6 * logit["peer"],
+        "ratio": logit["ratio"],
+        "logit_residual": logit["residual"],
+        "disagreement": logit["disagreement"],
+    }
+    payoffs = np.random.default_rng(seed).uniform(-1, 1, (2, games, 5, 5))  # the same games
+    for penalty, regulariser in PAIRS:
         began = time.perf_counter()
         batch = rqe_batch(payoffs, 1.0, 1.0 / precision, penalty=penalty, regulariser=regulariser)
         spent = (time.perf_counter() - began) / games
         result[f"rqe_{penalty}_us"] = 1e6 * spent
-        result[f"rqe_{penalty}_ratio"] = looped / spent
+        result[f"rqe_{penalty}_ratio"] = logit["peer"] / spent
         result[f"rqe_{penalty}_residual"] = float(batch.residual.max())
     return result
 

@@ -41,7 +41,7 @@ def compare(title: str, samples: int, concurrency: int | None) -> None:
 
 def inspect_command(folder: str, samples: int, concurrency: int | None) -> list[str]:
     command = [
-        str(BIN / "inspect"), "eval", str(HERE / "peers" / "inspect_one_call.py"), "--model", "mockllm/model",
+        str(BIN / "inspect"), "eval", "peers/inspect_one_call.py", "--model", "mockllm/model",
         "-T", f"n={samples}", "--log-dir", f"{folder}/inspect", "--display", "none",
     ]  # fmt: skip
     if concurrency is not None:
@@ -62,7 +62,7 @@ def palestra_command(folder: str, samples: int, concurrency: int | None) -> list
 
 def timed(command: list[str]) -> float:
     started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE)
     seconds = time.perf_counter() - started
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")

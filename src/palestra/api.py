@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_MODEL = "smollm2"
 EVALUATE = "evaluate"  # the system name of runs made by `evaluate`, which have no recipe of their own
+LIMITS = frozenset({"episode_budget", "agent_budget", "max_steps", "max_seconds", "loops", "retry"})  # of Run.evaluate
 Models = Any  # a spec, a Model, or a mapping from roles to these
 
 
@@ -227,6 +228,8 @@ async def aevaluate(
     `resume` goes on with an earlier call of the same kind, given the same agents, tasks and seeds. The earlier call's
     seed holds; what it used counts towards `budget`.
     """
+    for option in limits.keys() - LIMITS:
+        raise BadInput("option", option, choices=sorted(LIMITS))
     _check_seed(seed)
     Study(name, agents=agents, tasks=task, seeds=seeds).plan()  # a wrong value leaves nothing in the store
     limit = Budget.parse(budget) if isinstance(budget, str) else budget

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from palestra.core import Account, Budget, Usage
 from palestra.core.budget import JointAccount
 from palestra.core.errors import BadInput, BudgetExceeded
@@ -41,7 +42,7 @@ def test_any_text_is_a_budget_or_bad_input(text: str) -> None:
 
 
 def test_a_limit_that_is_no_number_is_refused() -> None:
-    with pytest.raises(BadInput, match="budget.calls"):
+    with pytest.raises(BadInput, match=r"budget.calls"):
         Budget(calls="5")  # type: ignore[arg-type]
 
 

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+
 from palestra.core import Card, ClaimResult, PaperClaim
 from palestra.core.errors import BadInput
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct, field
+
 from palestra.core import configure, parse_pairs
 from palestra.core.errors import BadInput
 
@@ -124,8 +125,12 @@ def test_a_struct_may_refuse_values_together() -> None:
 
 
 NAMES = st.sampled_from([*Config.__struct_fields__, "inner.depth", "maybe.name", "unknown", "", ".", "inner."])
-JSONISH = st.sampled_from(['[', '{"a":', '"\ud800"', "null", "true", "[" * 2000, "9" * 5000, "1e999", "nan", '{"a":1,"a":2}'])
-TEXTS = st.one_of(st.text(), st.text(st.characters(), max_size=5), JSONISH, st.text("[]{},:\"0123456789.e-", max_size=12))
+JSONISH = st.sampled_from(
+    ["[", '{"a":', '"\ud800"', "null", "true", "[" * 2000, "9" * 5000, "1e999", "nan", '{"a":1,"a":2}']
+)
+TEXTS = st.one_of(
+    st.text(), st.text(st.characters(), max_size=5), JSONISH, st.text('[]{},:"0123456789.e-', max_size=12)
+)
 
 
 @given(NAMES, TEXTS)

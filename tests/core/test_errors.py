@@ -4,6 +4,7 @@ import inspect
 import pickle
 
 import pytest
+
 from palestra.core import errors
 from palestra.core.errors import BadInput, BudgetExceeded, PalestraError, cause_of
 
@@ -14,9 +15,7 @@ MADE = {
     "ContextOverflow": lambda: errors.ContextOverflow(3000, 2048, "smollm2"),
     "RateLimited": lambda: errors.RateLimited("slow down", retry_after=2.5),
 }
-KINDS = [
-    kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, PalestraError)
-]
+KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, PalestraError)]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

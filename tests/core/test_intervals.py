@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+
 from palestra.core.errors import BadInput
 from palestra.core.intervals import bootstrap, mean_interval, wilson
-from scipy import stats
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

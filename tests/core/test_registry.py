@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
 from palestra.core import registry
 from palestra.core.errors import BadInput, PalestraError
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from palestra.core import (
     Account,
     Action,
@@ -42,7 +43,9 @@ class Walk:
     async def step(self, actions: Mapping[str, Action]) -> Any:
         self.at += 1
         end = self.at >= self.length
-        return Observation(text=f"at {self.at}", reward=1.0, terminated=end and not self.cut, truncated=end and self.cut)
+        return Observation(
+            text=f"at {self.at}", reward=1.0, terminated=end and not self.cut, truncated=end and self.cut
+        )
 
     def metrics(self) -> dict[str, float]:
         assert not self.closed, "metrics are read while the environment is open"

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from palestra.core import Account, Budget, Recorder, Scope, current, enter, scope
 from palestra.core.errors import BudgetExceeded
 from palestra.models.model import Model

@@ -5,6 +5,7 @@ import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from palestra.core import SeedTree, derive
 
 STEPS = st.one_of(st.text(max_size=8), st.integers())

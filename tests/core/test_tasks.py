@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from palestra.core import Action, Benchmark, EnvironmentTask, Item, rollout, tasks_of
 from palestra.core.errors import BadInput, EnvironmentFault
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from palestra.core import Action, Benchmark, Episode, Item, Observation, current
 from palestra.models.model import Model
 from palestra.models.scripted import Scripted

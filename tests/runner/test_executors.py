@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+
 from palestra.core import Account, Action, Budget
 from palestra.core.errors import BadInput, BudgetExceeded
 from palestra.runner import Local, Processes, Retry, Study
@@ -89,7 +91,9 @@ async def test_processes_record_the_same_as_the_event_loop(store: Store, kit: An
     assert len(prints) == 1
 
 
-async def test_an_episode_that_never_waits_is_killed_and_its_neighbours_finish(store: Store, kit: Any, work: Any) -> None:
+async def test_an_episode_that_never_waits_is_killed_and_its_neighbours_finish(
+    store: Store, kit: Any, work: Any
+) -> None:
     task = work.bench("ask 1", "spin", *(f"ask {n}" for n in range(2, 12)))
     result = await _run(store, kit, Processes(2), work.Worker(), task, max_seconds=0.5, retry=Retry(attempts=1))
     rows = result.rows()
@@ -100,7 +104,7 @@ async def test_an_episode_that_never_waits_is_killed_and_its_neighbours_finish(s
 
 async def test_the_minutes_of_the_study_end_an_episode_that_never_waits(store: Store, kit: Any, work: Any) -> None:
     started = time.monotonic()
-    with pytest.raises(BudgetExceeded, match="study budget of 0.03 minutes"):
+    with pytest.raises(BudgetExceeded, match=r"study budget of 0.03 minutes"):
         await _run(store, kit, Processes(1), work.Worker(), work.bench("spin"), budget=Budget(minutes=0.03))
     assert time.monotonic() - started < 15
 
@@ -175,8 +179,38 @@ async def test_what_cannot_be_sent_to_another_process_is_refused(store: Store, k
 
 async def test_what_another_process_cannot_import_is_refused(store: Store, kit: Any, work: Any, tmp_path: Path) -> None:
     (tmp_path / "palestra_work.py").unlink()
-    with pytest.raises(BadInput, match="agents and tasks that another process can import .*palestra_work"):
+    with pytest.raises(BadInput, match=r"agents and tasks that another process can import .*palestra_work"):
         await asyncio.wait_for(_run(store, kit, Processes(1), work.Worker(), work.bench("ask 1")), 60)
+
+
+def test_a_script_that_starts_its_study_when_imported_is_told_so(store: Store, tmp_path: Path) -> None:
+    script = """
+        import sys
+        from palestra import evaluate
+        from palestra.core import Action, Benchmark, Item
+        from palestra.core.errors import BadInput
+
+        class Says:
+            name = "says"
+
+            async def act(self, observation):
+                return Action(text="x")
+
+        def score(item, action):
+            return 1.0
+
+        try:
+            evaluate(Says(), Benchmark("b", [Item("1", "?")], scorer=score), store=sys.argv[1], processes=1)
+        except BadInput as error:
+            sys.exit(str(error))
+    """
+    (tmp_path / "script.py").write_text(dedent(script))
+    command = [sys.executable, str(tmp_path / "script.py"), store.where]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "a script that starts its study below `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
+    assert Reading(store, "last").rows("episodes") == []
+    assert len(store.runs()) == 1
 
 
 @pytest.mark.parametrize("make", [lambda: Local(0), lambda: Processes(0)])

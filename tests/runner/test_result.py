@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from palestra.core.errors import BadInput
 from palestra.core.intervals import wilson
 from palestra.runner import Result
@@ -17,7 +18,19 @@ def result(store: Store, kit: Any) -> Result:
     writer = Writer(store, run)
     for n in range(10):
         metrics = {"score": float(n % 2), "length": n, "steps": 5.0} if n < 8 else {}
-        writer.episode(1, Episode("1", n, "<b>a</b> " + "long " * 20, f"t{n}", 0, score=float(n % 2), metrics=metrics, usage=Usage(1, 5, 5)))
+        writer.episode(
+            1,
+            Episode(
+                "1",
+                n,
+                "<b>a</b> " + "long " * 20,
+                f"t{n}",
+                0,
+                score=float(n % 2),
+                metrics=metrics,
+                usage=Usage(1, 5, 5),
+            ),
+        )
     writer.episode(1, Episode("1", 10, "none", "t", 0, status="failed", error="x"))
     writer.close()
     return Result(Reading(store, run), 1, "main")

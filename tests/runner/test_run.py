@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from palestra.core import Action, Budget, Card, PaperClaim
 from palestra.core.errors import BadInput, BudgetExceeded, StoreError
 from palestra.models.model import Model
@@ -160,7 +161,11 @@ async def test_studies_side_by_side_do_not_hold_each_other(store: Store, kit: An
             group.create_task(run.evaluate(kit.Solver(latency=0.002), kit.digits(20), name=name))
     run.close("done")
     reading = Reading(store, run.id)
-    assert {row["name"]: len(reading.done(row["study"])) for row in reading.rows("studies")} == {"x": 20, "y": 20, "z": 20}
+    assert {row["name"]: len(reading.done(row["study"])) for row in reading.rows("studies")} == {
+        "x": 20,
+        "y": 20,
+        "z": 20,
+    }
 
 
 async def test_a_spent_budget_stops_the_study_and_a_larger_one_completes_it(store: Store, kit: Any) -> None:
@@ -241,7 +246,7 @@ async def test_claims_curves_and_files_are_kept(store: Store, kit: Any, tmp_path
         run.artifact("notes/a.txt").write_text("hello")
         with pytest.raises(BadInput, match="inside the run's folder"):
             run.artifact("../a.txt")
-        with pytest.raises(BadInput, match="claim='gian'.*did you mean 'gain'"):
+        with pytest.raises(BadInput, match=r"claim='gian'.*did you mean 'gain'"):
             run.claim("gian", measured=1, holds=True, evidence="exact")
         run.close("done")
     reading = Reading(store, row.id)

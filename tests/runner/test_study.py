@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from palestra.core import Account, Action, Budget, EnvironmentTask, Observation
 from palestra.core.errors import BadInput, BudgetExceeded, Unreachable
 from palestra.runner import Limits, Retry, Study
@@ -144,7 +145,12 @@ async def test_an_episode_that_hangs_ends_by_its_wall_limit(kit: Any) -> None:
         return ""
 
     episode, agent = await _play(kit, hangs, limits=Limits(seconds=0.05))
-    assert (episode.status, episode.reason, episode.error, agent.times) == ("failed", "timeout", "no end after 0.05 s", 1)
+    assert (episode.status, episode.reason, episode.error, agent.times) == (
+        "failed",
+        "timeout",
+        "no end after 0.05 s",
+        1,
+    )
 
 
 async def test_a_timeout_of_the_agents_own_is_its_failure(kit: Any) -> None:
@@ -163,7 +169,7 @@ async def test_the_minutes_of_the_study_end_it(kit: Any) -> None:
         return ""
 
     study = _study(Does(hangs), tasks=kit.digits(1))
-    with pytest.raises(BudgetExceeded, match="study budget of 0.001 minutes"):
+    with pytest.raises(BudgetExceeded, match=r"study budget of 0.001 minutes"):
         await study.play(study.job(0), Account("study", budget=Budget(minutes=0.001)))
 
 

@@ -7,11 +7,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from palestra.core import Call, Episode, Message, Step, Usage
 from palestra.store import Reading, RunRow, Store, Writer
 
@@ -68,20 +68,28 @@ def kit() -> type[Kit]:
 def postgres_url() -> Iterator[str]:
     """A PostgreSQL server of our own, on a socket in a temporary folder; stopped in the end."""
     pytest.importorskip("psycopg")
-    found = shutil.which("initdb") or next(iter(sorted(glob("/usr/lib/postgresql/*/bin/initdb"), reverse=True)), None)
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)  # as Debian has it
+    found = shutil.which("initdb") or next(iter(installed), None)
     if found is None:
         pytest.skip("PostgreSQL is not installed")
-    bin = Path(found).resolve().parent
+    programs = Path(found).resolve().parent
     with tempfile.TemporaryDirectory(prefix="pg") as folder:
         as_user: dict[str, Any] = {}
         if Path("/").owner() == "root" and subprocess.run(["id", "-u"], capture_output=True, text=True).stdout == "0\n":
             shutil.chown(folder, "nobody")  # the server refuses to run as root
             as_user = {"user": "nobody"}
         data = f"{folder}/data"
-        quiet: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
-        subprocess.run([bin / "initdb", "-D", data, "-U", "p", "-A", "trust", "-E", "UTF8", "-N"], **quiet, **as_user)
+        quiet: dict[str, Any] = {
+            "check": True,
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+            "cwd": folder,
+        }
+        subprocess.run(
+            [programs / "initdb", "-D", data, "-U", "p", "-A", "trust", "-E", "UTF8", "-N"], **quiet, **as_user
+        )
         server = subprocess.Popen(
-            [bin / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"],
+            [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=folder,
@@ -89,7 +97,7 @@ def postgres_url() -> Iterator[str]:
         )
         try:
             deadline = time.monotonic() + 30
-            ready = [bin / "pg_isready", "-h", folder, "-U", "p", "-d", "postgres"]
+            ready = [programs / "pg_isready", "-h", folder, "-U", "p", "-d", "postgres"]
             while subprocess.run(ready, capture_output=True).returncode:
                 assert time.monotonic() < deadline, "the PostgreSQL server does not start"
                 time.sleep(0.05)

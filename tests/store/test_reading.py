@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pytest
+
 from palestra.core import Message, Usage
 from palestra.core.errors import BadInput
 from palestra.store import Reading, Store, Writer, reading, schema
@@ -64,7 +65,9 @@ def test_seeds_are_exact_in_frames_though_some_are_missing(run: Reading) -> None
     assert [seed for seed in run.table("calls")["seed"] if not pd.isna(seed)] == [2**62, 2**62 + 1, 2**62 + 2]
 
 
-def test_frames_do_not_depend_on_how_many_rows_are_read_at_a_time(run: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_do_not_depend_on_how_many_rows_are_read_at_a_time(
+    run: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = {name: run.table(name) for name in schema.READABLE}
     monkeypatch.setattr(reading, "CHUNK", 2)
     for name, frame in whole.items():

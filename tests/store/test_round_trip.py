@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
 from palestra.core import Call, Episode, Image, Message, Step, Text, ToolCall, Usage
 from palestra.store import Reading, Store
 from palestra.store.codec import decode, encode
 
-TEXTS = st.one_of(st.text(max_size=20), st.sampled_from(["", "\0", "a\0b", "é\r\n\t", "𝔘", "'; DROP TABLE x; --", "x" * 300]))
-NUMBERS = st.floats()
+TEXTS = st.one_of(
+    st.text(max_size=20), st.sampled_from(["", "\0", "a\0b", "é\r\n\t", "𝔘", "'; DROP TABLE x; --", "x" * 300])
+)
+NUMBERS = st.floats().map(lambda value: value + 0.0)  # SQLite keeps no sign of zero
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), NUMBERS, TEXTS),
@@ -38,10 +41,12 @@ CALLS = st.builds(
     TEXTS, st.floats(0, 2e9), st.integers(0, 9), st.one_of(st.none(), TEXTS), st.one_of(st.none(), WHOLE),
     st.one_of(st.none(), JSON),
 )  # fmt: skip
-STEPS = st.builds(Step, st.integers(0, 2**31 - 1), TEXTS, TEXTS, TEXTS, NUMBERS, st.dictionaries(TEXTS, JSON, max_size=2))
+STEPS = st.builds(
+    Step, st.integers(0, 2**31 - 1), TEXTS, TEXTS, TEXTS, NUMBERS, st.dictionaries(TEXTS, JSON, max_size=2)
+)
 EPISODES = st.builds(
     Episode, study=st.just("1"), index=st.just(0), agent=TEXTS, task=TEXTS, seed=WHOLE,
-    status=st.sampled_from(["done", "failed"]), reason=TEXTS, score=st.one_of(st.none(), st.floats(allow_nan=False)),
+    status=st.sampled_from(["done", "failed"]), reason=TEXTS, score=st.one_of(st.none(), NUMBERS.filter(lambda value: value == value)),
     reward=NUMBERS, metrics=st.dictionaries(TEXTS, NUMBERS, max_size=3), steps=st.lists(STEPS, max_size=4),
     calls=st.lists(CALLS, max_size=4), usage=SPENT, started=st.floats(0, 2e9), seconds=st.floats(0, 1e6),
     attempt=st.integers(1, 9), error=st.one_of(st.none(), TEXTS), output=st.one_of(st.none(), JSON),
@@ -53,7 +58,12 @@ def _same(read: Episode, written: Episode) -> None:
     assert repr(read) == repr(written)  # NaN is equal to itself here
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80,
+    phases=(Phase.reuse, Phase.generate),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(EPISODES, min_size=1, max_size=3))
 def test_any_episodes_are_read_back_as_they_were(store: Store, kit: Any, episodes: list[Episode]) -> None:
     for index, episode in enumerate(episodes):
@@ -97,11 +107,17 @@ def test_a_record_of_every_kind_survives_postgresql(postgres: Store, kit: Any) -
 
 
 def test_nul_is_kept_by_sqlite_and_replaced_on_postgresql(any_store: Store, kit: Any) -> None:
-    episode = kit.episode(steps=[kit.step(0, "a\0b", "c", note="d\0")], calls=[kit.call("a\0b", reply="e\0")], error="f\0")
+    episode = kit.episode(
+        steps=[kit.step(0, "a\0b", "c", note="d\0")], calls=[kit.call("a\0b", reply="e\0")], error="f\0"
+    )
     read = kit.record(any_store, [episode]).episode(1 << 32)
     held = "\0" if any_store.engine.dialect.name == "sqlite" else "\ufffd"
     assert read.status == "done"
-    assert (read.steps[0].observation, read.calls[0].messages[0].text, read.error) == (f"a{held}b", f"a{held}b", f"f{held}")
+    assert (read.steps[0].observation, read.calls[0].messages[0].text, read.error) == (
+        f"a{held}b",
+        f"a{held}b",
+        f"f{held}",
+    )
     assert read.calls[0].reply.text == f"e{held}"
     assert read.steps[0].info == {"note": "d\0"}, "JSON escapes it"
 
@@ -141,7 +157,10 @@ def test_arrays_and_numbers_of_numpy_become_lists_and_numbers(store: Store, kit:
 def test_an_episode_that_cannot_be_stored_is_a_failed_one_and_its_neighbours_are_whole(
     any_store: Store, kit: Any, bad: dict[str, Any]
 ) -> None:
-    good = [kit.episode(index, steps=[kit.step(0, "shared", f"{index}")], calls=[kit.call("p", reply="r")]) for index in range(4)]
+    good = [
+        kit.episode(index, steps=[kit.step(0, "shared", f"{index}")], calls=[kit.call("p", reply="r")])
+        for index in range(4)
+    ]
     odd = kit.episode(4, **({"steps": [kit.step(0, "shared", "odd")]} | bad))
     if "agent" in bad or "seed" in bad:  # what a failed record cannot do without
         odd = kit.episode(4, calls=[kit.call("p", reply="r", **({"agent": "a\ud800"} if "agent" in bad else bad))])

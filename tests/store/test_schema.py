@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, text
+
 from palestra.core.errors import StoreError
 from palestra.store import Reading, Store, schema
-from sqlalchemy import Connection, text
 
 
 def _version(path: Path) -> str:
@@ -32,7 +33,7 @@ def path(tmp_path: Path, kit: Any) -> Path:
 
 def test_a_newer_store_is_refused_and_left_as_it_is(path: Path) -> None:
     _set_version(path, "999")
-    with pytest.raises(StoreError, match="the store has schema 999, this palestra reads up to .*upgrade palestra"):
+    with pytest.raises(StoreError, match=r"the store has schema 999, this palestra reads up to .*upgrade palestra"):
         Store(path)
     assert _version(path) == "999"
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import update
+
 from palestra.core.errors import BadInput, StoreError
 from palestra.store import Reading, Store, schema
-from sqlalchemy import update
 
 
 def _change(store: Store, run: int, **values: Any) -> None:
@@ -56,12 +57,12 @@ def test_a_store_that_cannot_be_is_refused(where: str, words: str) -> None:
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for where in (str(tmp_path / "file" / "store.db"), f"sqlite:///{tmp_path}/file/store.db"):
-        with pytest.raises(StoreError, match="cannot be made: (Not a directory|File exists)"):
+        with pytest.raises(StoreError, match=r"cannot be made: (Not a directory|File exists)"):
             Store(where)
 
 
 def test_a_server_that_is_not_there_is_one_clear_line() -> None:
-    with pytest.raises(StoreError, match="the store postgresql://.* failed") as caught:
+    with pytest.raises(StoreError, match=r"the store postgresql://.* failed") as caught:
         Store("postgresql://nobody@localhost:1/none?connect_timeout=2")
     assert "\n" not in str(caught.value)
 
@@ -82,7 +83,7 @@ def test_a_damaged_database_is_one_clear_line(tmp_path: Path, kit: Any) -> None:
     for page in range(12, len(data) // 4096):
         data[page * 4096 : page * 4096 + 2000] = os.urandom(2000)
     (tmp_path / "store.db").write_bytes(data)
-    with pytest.raises(StoreError, match="is damaged .*restore a copy"):
+    with pytest.raises(StoreError, match=r"is damaged .*restore a copy"):
         list(Reading(Store(tmp_path / "store.db"), reading.run).episodes())
 
 
@@ -104,9 +105,9 @@ def test_a_run_that_cannot_be_told_is_bad_input(store: Store, kit: Any) -> None:
         store.run("dmad")
     with pytest.raises(BadInput, match="did you mean"):
         store.run(rows[0].id + "x")
-    for id in ("", "%", "d_ad", "\0"):
+    for name in ("", "%", "d_ad", "\0"):
         with pytest.raises(BadInput, match="run="):
-            store.run(id)
+            store.run(name)
 
 
 def test_many_runs_in_one_second_have_different_ids(store: Store, kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +160,9 @@ def test_a_run_that_another_process_executes_is_not_taken(store: Store, kit: Any
     assert (taken.pid, taken.status) == (os.getpid(), "running")
 
 
-def test_a_process_that_got_the_number_of_a_dead_one_does_not_hold_its_run(store: Store, kit: Any, sleeper: Any) -> None:
+def test_a_process_that_got_the_number_of_a_dead_one_does_not_hold_its_run(
+    store: Store, kit: Any, sleeper: Any
+) -> None:
     row = kit.begin(store)
     _change(store, row.key, pid=sleeper.pid, heartbeat=time.time() - 3600)
     row = store.run(row.id)

@@ -1,6 +1,5 @@
 """The writer: acknowledged means on disk, texts are kept once, and a long episode costs only its new text."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -10,11 +9,12 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
+
 from palestra.core import Message
 from palestra.core.errors import StoreError
 from palestra.store import Reading, Store, Writer, conversations, schema
 from palestra.store import store as store_module
-from sqlalchemy import func, select
 
 
 def _count(store: Store, table: Any, run: int) -> int:
@@ -189,7 +189,7 @@ def test_a_full_database_is_one_clear_line_and_what_was_acknowledged_stays(store
     with store.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
     _limit_pages(store, pages + 20)
-    with pytest.raises(StoreError, match="the disk of the store .* is full: free some space, then `palestra resume`"):
+    with pytest.raises(StoreError, match=r"the disk of the store .* is full: free some space, then `palestra resume`"):
         for index in range(1, 1000):
             writer.episode(1, kit.episode(index, steps=[kit.step(0, f"{index}" * 2000, "x")]), index)
             writer.flush()
@@ -264,7 +264,9 @@ def test_the_same_point_of_a_curve_is_kept_once(store: Store, kit: Any) -> None:
 
 def test_forgotten_episodes_can_be_written_again(store: Store, kit: Any) -> None:
     row = kit.begin(store)
-    kit.record(store, [kit.episode(n, steps=[kit.step(0, "o", "a")], calls=[kit.call("p")]) for n in range(1200)], run=row)
+    kit.record(
+        store, [kit.episode(n, steps=[kit.step(0, "o", "a")], calls=[kit.call("p")]) for n in range(1200)], run=row
+    )
     writer = Writer(store, row)
     writer.forget(1, range(0, 1200, 2))
     writer.episode(1, kit.episode(2, score=1.0))
@@ -279,4 +281,3 @@ def test_a_run_leaves_no_thread_behind(store: Store, kit: Any) -> None:
     for _ in range(5):
         kit.record(store, [kit.episode()])
     assert threading.active_count() == before
-    assert os.path.exists(store.where)

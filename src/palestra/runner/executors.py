@@ -10,6 +10,8 @@ import asyncio
 import os
 import pickle
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import current_process
 from typing import Any, Protocol
 
 import msgspec
@@ -21,7 +23,10 @@ from palestra.runner.study import Job, Study
 from palestra.store.codec import decode, encode, plain
 
 Save = Callable[[Episode], Awaitable[None]]
+TURN = 0.002  # seconds of episodes that never wait, before the event loop gets a turn
 WORKER_DEATHS = 2  # a job whose worker died this often has failed
+WORKER_STARTS = 3  # a worker that died this often before it played has something in its way
+GUARD = "a script that starts its study below `if __name__ == '__main__':`, so that workers can import it"
 GRACE = 1.0  # seconds an episode may take to end by itself once its time is up
 
 
@@ -51,9 +56,11 @@ class Local:
         """See `Executor`."""
         workers = playing = 0
         spent: list[BudgetExceeded] = []
+        clock = asyncio.get_running_loop().time
+        turn_ends = clock() + TURN
 
         async def work() -> None:
-            nonlocal workers, playing
+            nonlocal workers, playing, turn_ends
             for job in jobs:
                 if stopping.is_set():
                     return
@@ -71,7 +78,9 @@ class Local:
                 finally:
                     playing -= 1
                 await save(episode)
-                await asyncio.sleep(0)  # episodes that never wait must not starve the others
+                if clock() >= turn_ends:  # episodes that never wait must not starve the others
+                    await asyncio.sleep(0)
+                    turn_ends = clock() + TURN
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -95,6 +104,8 @@ class Processes:
         if workers is not None and workers < 1:
             raise BadInput("processes", workers, "at least 1")
         self.workers = workers or os.cpu_count() or 1
+        if getattr(current_process(), "_inheriting", False):  # we are a worker that imports its parent's script
+            raise BadInput("processes", self.workers, GUARD)
 
     async def run(
         self, study: Study, jobs: Iterator[Job], *, account: Account, save: Save, stopping: asyncio.Event
@@ -102,69 +113,106 @@ class Processes:
         """See `Executor`.
 
         Raises:
-            BadInput: the study's agents or tasks cannot be sent to another process.
+            BadInput: the study's agents or tasks cannot be sent to another process, or no process starts.
         """
-        import multiprocessing
-
-        from pebble import ProcessPool
-
         try:
             sent = pickle.dumps(study)
         except Exception as error:
             raise BadInput("processes", self.workers, f"agents and tasks that can be pickled ({error})") from error
         spent: list[BudgetExceeded] = []
-        context = multiprocessing.get_context("spawn")  # forking a process that runs threads is unsafe
-        with ProcessPool(self.workers, initializer=_begin, initargs=(sent,), context=context) as pool:
 
-            async def work() -> None:
+        async def work() -> None:
+            worker = _Worker(sent)
+            try:
                 for job in jobs:
                     if stopping.is_set():
                         return
                     try:
                         account.check()
-                        episode = await self._one(pool, study, job, account)
+                        episode = await _play_in(worker, study, job, account)
                     except BudgetExceeded as error:  # siblings go on
                         spent.append(error)
                         stopping.set()
                         return
                     account.add(episode.usage)
                     await save(episode)
+            finally:
+                await asyncio.to_thread(worker.stop)
 
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(min(self.workers, len(study))):
-                        group.create_task(work())
-            except BaseExceptionGroup as several:
-                pool.stop()
-                raise several.exceptions[0] from None
-            except BaseException:
-                pool.stop()
-                raise
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self.workers, len(study))):
+                    group.create_task(work())
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
         if spent:
             raise spent[0]
 
-    async def _one(self, pool: Any, study: Study, job: Job, account: Account) -> Episode:
-        from pebble import ProcessExpired
 
-        limit = study.longest()
-        for death in range(1, WORKER_DEATHS + 1):
-            left = account.seconds_left()
-            seconds = limit if left is None else left if limit is None else min(left, limit)
-            future = pool.schedule(_play, args=(job,), timeout=None if seconds is None else max(seconds, 0.0) + GRACE)
-            try:
-                return _unpacked(await asyncio.wrap_future(future))
-            except TimeoutError:
-                account.check()
-                return _lost(study, job, "timeout", f"no end after {seconds or 0.0:.3g} s; the worker was stopped")
-            except ProcessExpired as error:
-                if death == WORKER_DEATHS:
-                    code = getattr(error, "exitcode", None)
-                    return _lost(study, job, "error", f"its worker process died {death} times (exit code {code})")
-            except Exception as error:
-                if isinstance(error, BadInput):
-                    raise
-                return _lost(study, job, "error", f"{type(error).__name__}: {error}")
-        raise AssertionError("unreachable: the last death returns")
+class _Worker:
+    """One worker process. It has a pool to itself, so that its death at any moment is noticed and harms no other."""
+
+    def __init__(self, sent: bytes) -> None:
+        self._sent = sent
+        self._pool: Any = None
+
+    async def run(self, job: Job, *, seconds: float | None) -> Episode:
+        """The episode of `job`, in a process that was started for it if need be.
+
+        Raises:
+            TimeoutError: no end after `seconds`.
+            ProcessExpired: the process died while it played.
+            BrokenProcessPool: it died before.
+        """
+        import multiprocessing
+
+        from pebble import ProcessPool
+
+        if self._pool is not None and not self._pool.active:
+            await asyncio.to_thread(self.stop)
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")  # forking a process that runs threads is unsafe
+            self._pool = ProcessPool(1, initializer=_begin, initargs=(self._sent,), context=context)
+        try:
+            future = self._pool.schedule(_play, args=(job,), timeout=seconds)
+        except RuntimeError as error:  # it died just now
+            raise BrokenProcessPool(str(error)) from None
+        return _unpacked(await asyncio.wrap_future(future))
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool.join()
+            self._pool = None
+
+
+async def _play_in(worker: _Worker, study: Study, job: Job, account: Account) -> Episode:
+    """Play `job` in `worker`: again when the process dies, unless it does so each time."""
+    from pebble import ProcessExpired
+
+    limit, deaths, starts = study.longest(), 0, 0
+    while True:
+        left = account.seconds_left()
+        seconds = limit if left is None else left if limit is None else min(left, limit)
+        try:
+            return await worker.run(job, seconds=None if seconds is None else max(seconds, 0.0) + GRACE)
+        except TimeoutError:
+            account.check()
+            return _lost(study, job, "timeout", f"no end after {seconds or 0.0:.3g} s; the worker was stopped")
+        except ProcessExpired as error:
+            deaths += 1
+            if deaths == WORKER_DEATHS:
+                code = getattr(error, "exitcode", None)
+                return _lost(study, job, "error", f"its worker process died {deaths} times (exit code {code})")
+        except BrokenProcessPool:
+            starts += 1
+            if starts == WORKER_STARTS:
+                raise BadInput("processes", study.name, GUARD) from None
+        except BadInput:
+            raise
+        except Exception as error:
+            return _lost(study, job, "error", f"{type(error).__name__}: {error}")
 
 
 def _lost(study: Study, job: Job, reason: str, error: str) -> Episode:

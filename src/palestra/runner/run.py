@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 M = TypeVar("M", bound=LanguageModel)
-UNSAVED = 16_384  # episodes handed to the writer and not yet on disk: beyond this, the runner waits
+UNSAVED = 4096  # episodes handed to the writer and not yet on disk: beyond this, the runner waits
 
 
 class Run:

@@ -58,7 +58,12 @@ class Conversations:
     def message(self, parent: int | None, message: Message) -> int:
         """The number of `message` said after `parent`."""
         content = message.content
-        if content.__class__ is str and not message.tool_calls and message.name is None and not message.tool_call_id:
+        if (
+            content.__class__ is str
+            and not message.tool_calls
+            and message.name is None
+            and message.tool_call_id is None
+        ):
             body, extra = content, None
         else:  # a plain text is not written a second time
             body = message.text

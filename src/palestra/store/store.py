@@ -85,8 +85,9 @@ class Store:
     """
 
     def __init__(self, where: str | os.PathLike[str] | None = None) -> None:
-        self.where = os.fspath(where or os.environ.get(ENVIRONMENT) or DEFAULT)
-        self.engine, self.folder = _engine(self.where)
+        given = os.fspath(where or os.environ.get(ENVIRONMENT) or DEFAULT)
+        self.engine, self.folder = _engine(given)
+        self.where = make_url(given).render_as_string() if "://" in given else given  # hides a password
         try:
             with self.read() as connection:
                 ready = schema.current(connection)

@@ -85,10 +85,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "smoke": {
         "items": 1,
         "examples": 1,
-        "max_tokens": 24,
+        "max_tokens": 18,
         "problems": 2000,
         "debated": 50,
-        "cache_tokens": (8,),
+        "cache_tokens": (4,),
         "cache_agents": 2,
         "cache_rounds": 2,
         "cache_repeat": False,

@@ -106,6 +106,7 @@ async def run(run: Run, config: Config) -> None:
     regions = learning(run, config)
     people(run, regions)
     sampling(run, config)
+    partners(run, config)
 
 
 def exact(run: Run, config: Config, advance) -> None:
@@ -226,6 +227,19 @@ def sampling(run: Run, config: Config) -> None:
     )
     for draws, error in zip(measured.samples, measured.error, strict=True):
         run.log("sampling/error", float(error), float(draws))
+
+
+def partners(run: Run, config: Config) -> None:
+    """What a row player earns on random 2x2 games, by its own concept and its partner's: a table in the report."""
+    from palestra.learn.equilibria import study
+
+    table = study.cross_play(games=config.games, seed=run.seeds.seed("cross play"))
+    columns = [*(f"with {concept}" for concept in table.concepts), "worst case"]
+    rows = [f"{'':8}" + "".join(f"{column:>12}" for column in columns)]
+    for concept, means, worst in zip(table.concepts, table.mean, table.worst, strict=True):
+        rows.append(f"{concept:8}" + "".join(f"{value:12.4f}" for value in (*means, worst)))
+    title = f"Cross-play: mean payoff of the row player over {table.games} random 2x2 games, payoffs in [0, 1]"
+    run.report("\n".join([title, *rows]))
 
 
 def solve(run: Run, config: Config) -> None:

@@ -8,8 +8,10 @@ own-first matrix is the transpose of the usual table.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from palestra.core.errors import BadInput
 
@@ -79,6 +81,9 @@ class NormalForm:
         return f"NormalForm({self.name!r}, {self.num_players} players, {'x'.join(map(str, self.sizes))} actions)"
 
 
+Payoffs: TypeAlias = NormalForm | Sequence[ArrayLike] | np.ndarray  # a game, or a tensor for each player
+
+
 @dataclass(frozen=True)
 class MarkovGame:
     """A tabular Markov game: finite states, simultaneous moves; the horizon is chosen by the solver.
@@ -146,8 +151,10 @@ class MarkovGame:
         return f"MarkovGame({self.name!r}, {self.num_players} players, {self.num_states} states, {sizes} actions)"
 
 
-def check_payoffs(payoffs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def check_payoffs(payoffs: Payoffs) -> tuple[np.ndarray, ...]:
     """Validated float64 payoff tensors in player order; raises BadInput with the player's index."""
+    if isinstance(payoffs, NormalForm):
+        return payoffs.payoffs
     try:
         tensors = tuple(np.asarray(payoff, float) for payoff in payoffs)
     except (TypeError, ValueError):

@@ -9,13 +9,26 @@ import json
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from palestra.core.errors import BadInput, MissingExtra
-from palestra.envs.games.forms import MarkovGame, NormalForm
+from palestra.envs.games.forms import MarkovGame, NormalForm, check_payoffs
 
 _SUFFIXES = (".nfg", ".efg", ".json", ".npz", ".npy")
+
+
+class ParallelEnv(Protocol):
+    """What is used of a `pettingzoo.ParallelEnv`."""
+
+    agents: list[Any]
+    possible_agents: list[Any]
+
+    def reset(self, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]: ...
+    def step(self, actions: dict) -> tuple[dict, dict, dict, dict, dict]: ...
+    def action_space(self, agent: Any) -> Any: ...
 
 
 def load_game(path: str | Path) -> NormalForm | MarkovGame:
@@ -55,7 +68,7 @@ def load_game(path: str | Path) -> NormalForm | MarkovGame:
     raise BadInput("path", str(path), f"keys payoffs, or rewards and transitions (found {', '.join(sorted(keys))})")
 
 
-def from_arrays(*payoffs: np.ndarray, name: str = "game") -> NormalForm:
+def from_arrays(*payoffs: ArrayLike, name: str = "game") -> NormalForm:
     """A normal-form game from n payoff arrays in player order; one matrix alone means a zero-sum game.
 
     >>> from_arrays([[1, -1], [-1, 1]], name="pennies").payoffs[1].tolist()
@@ -64,10 +77,10 @@ def from_arrays(*payoffs: np.ndarray, name: str = "game") -> NormalForm:
     if len(payoffs) == 1:
         first = np.asarray(payoffs[0], float)
         payoffs = tuple(first) if first.ndim == 3 and len(first) == 2 else (first, -first)
-    return NormalForm(tuple(payoffs), name=name)
+    return NormalForm(check_payoffs(payoffs), name=name)
 
 
-def from_pygambit(game: object) -> NormalForm:
+def from_pygambit(game: Any) -> NormalForm:
     """A normal-form game from a `pygambit.Game` (strategic, or extensive through its reduced strategic form)."""
     if len(game.players) < 2:
         raise BadInput("game", game.title, "at least two players")
@@ -76,7 +89,7 @@ def from_pygambit(game: object) -> NormalForm:
     return NormalForm(payoffs, name=game.title or "gambit game", actions=labels)
 
 
-def from_openspiel(game: object) -> NormalForm:
+def from_openspiel(game: Any) -> NormalForm:
     """A normal-form game from an OpenSpiel matrix or tensor game, or from its registered name.
 
     Args:
@@ -110,7 +123,9 @@ def from_openspiel(game: object) -> NormalForm:
     return NormalForm(payoffs, name=name, actions=actions)
 
 
-def from_pettingzoo(env: object, *, max_states: int = 2000, samples: int = 1, seed: int = 0) -> NormalForm | MarkovGame:
+def from_pettingzoo(
+    env: ParallelEnv, *, max_states: int = 2000, samples: int = 1, seed: int = 0
+) -> NormalForm | MarkovGame:
     """Enumerate a PettingZoo parallel environment with finite action spaces.
 
     The environment is deep-copied before each joint action, so every branch starts from the same internal state; one
@@ -136,14 +151,15 @@ def from_pettingzoo(env: object, *, max_states: int = 2000, samples: int = 1, se
     rng = np.random.default_rng(seed)
     first = [int(getattr(env.action_space(agent), "start", 0)) for agent in agents]
     copies = not any(hasattr(layer, "_ezpickle_args") for layer in _layers(env))
-    known, frontier, edges, one_shot = {_key(start, agents): 0}, [env if copies else ()], [], True
+    known, edges, one_shot = {_key(start, agents): 0}, [], True
+    frontier = [_Place(env, None if copies else ())]
     for index in itertools.count():
         if index >= len(frontier):
             break
         for joint in itertools.product(*map(range, sizes)):
             moves = {agent: first[i] + joint[i] for i, agent in enumerate(agents)}
             for _ in range(samples):
-                branch = deepcopy(frontier[index]) if copies else _replay(env, frontier[index], seed)
+                branch = frontier[index].visit(seed)
                 if samples > 1:
                     _reseed(branch, int(rng.integers(2**31)))
                 seen, reward, ended, cut, _ = branch.step(moves)
@@ -155,9 +171,29 @@ def from_pettingzoo(env: object, *, max_states: int = 2000, samples: int = 1, se
                 if target == len(frontier):
                     if len(known) > max_states:
                         raise BadInput("max_states", max_states, "more than the environment's reachable states")
-                    frontier.append(branch if copies else (*frontier[index], moves))
+                    frontier.append(frontier[index].next(branch, moves))
                 edges.append((index, joint, target, [float(reward.get(agent, 0.0)) for agent in agents]))
     return _assemble(edges, len(known), sizes, samples, one_shot, str(getattr(env, "metadata", {}).get("name", "env")))
+
+
+class _Place(NamedTuple):
+    """The way back to a state: a copy of the environment that is in it or, where copies start afresh, the moves."""
+
+    env: ParallelEnv
+    path: tuple[dict, ...] | None  # None: copy
+
+    def visit(self, seed: int) -> ParallelEnv:
+        """An environment in this state, free to be stepped."""
+        if self.path is None:
+            return deepcopy(self.env)
+        self.env.reset(seed=seed)
+        for moves in self.path:
+            self.env.step(moves)
+        return self.env
+
+    def next(self, branch: ParallelEnv, moves: dict) -> "_Place":
+        """The place that `moves` led `branch` to from here."""
+        return _Place(branch, None) if self.path is None else _Place(self.env, (*self.path, moves))
 
 
 def _assemble(edges, num_states, sizes, samples, one_shot, name) -> NormalForm | MarkovGame:
@@ -174,26 +210,19 @@ def _assemble(edges, num_states, sizes, samples, one_shot, name) -> NormalForm |
     return MarkovGame(mean, transitions, name=name)
 
 
-def _finite(space: object, agent: str) -> int:
+def _finite(space: Any, agent: Any) -> int:
     if not hasattr(space, "n") or np.ndim(space.n):
         raise BadInput(f"action_space({agent!r})", space, "a finite Discrete space")
     return int(space.n)
 
 
-def _key(observations: dict, agents: Sequence[str]) -> bytes:
+def _key(observations: dict, agents: Sequence[Any]) -> bytes:
     parts = []
     for agent in agents:
         seen = observations[agent]
         seen = seen["observation"] if isinstance(seen, dict) and "observation" in seen else seen
         parts.append(repr(sorted(seen.items())) if isinstance(seen, dict) else repr(np.asarray(seen).tolist()))
     return "|".join(parts).encode()
-
-
-def _replay(env: object, path: Sequence[dict], seed: int) -> object:
-    env.reset(seed=seed)
-    for moves in path:
-        env.step(moves)
-    return env
 
 
 def _layers(env: object) -> list[object]:
@@ -222,7 +251,7 @@ def _labels(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names) if unique else tuple(str(a) for a in range(len(names)))
 
 
-def _need(module: str, extra: str):
+def _need(module: str, extra: str) -> Any:
     try:
         return __import__(module)
     except ImportError:

@@ -9,11 +9,12 @@ from palestra.learn.equilibria.certificate import Certificate, certify_2x2
 from palestra.learn.equilibria.conditions import NoGuarantee, rqe_condition, spectral_radius
 from palestra.learn.equilibria.fit import RQEFit, fit_rqe
 from palestra.learn.equilibria.gradients import Gradients, differentiable_rqe, rqe_gradients
+from palestra.learn.equilibria.logit import logit_qre
 from palestra.learn.equilibria.markov import GenerativeModel, MarkovRQE, RQEValueIteration
 from palestra.learn.equilibria.nash import nash_2x2
-from palestra.learn.equilibria.quantal import logit_qre
 from palestra.learn.equilibria.risk import entropic_risk
-from palestra.learn.equilibria.rqe import RQE, rqe
+from palestra.learn.equilibria.rqe import rqe
+from palestra.learn.equilibria.solution import RQE
 
 __all__ = [
     "RQE",

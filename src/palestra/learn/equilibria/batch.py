@@ -8,13 +8,18 @@ each gets the one that Newton finds from uniform play, `rqe` on the single game 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from palestra.core.errors import BadInput
 from palestra.learn.equilibria import conditions
+from palestra.learn.equilibria.conditions import Traits
 from palestra.learn.equilibria.continuation import solve
 from palestra.learn.equilibria.stage import Stage
+
+BatchPayoffs: TypeAlias = Sequence[ArrayLike] | np.ndarray  # n arrays (B, A_1, ..., A_n), or one of them stacked
 
 
 @dataclass(frozen=True)
@@ -47,9 +52,9 @@ class BatchRQE:
 
 
 def rqe_batch(
-    payoffs: Sequence[np.ndarray],
-    tau: float | np.ndarray,
-    eps: float | np.ndarray,
+    payoffs: BatchPayoffs,
+    tau: Traits,
+    eps: Traits,
     *,
     penalty: str = "kl",
     regulariser: str = "log_barrier",
@@ -83,7 +88,7 @@ def rqe_batch(
     return _solve(tensors, tau, eps, penalty, regulariser, tol, start)
 
 
-def logit_batch(payoffs: Sequence[np.ndarray], precision: float | np.ndarray, *, tol: float = 1e-10) -> BatchRQE:
+def logit_batch(payoffs: BatchPayoffs, precision: float | np.ndarray, *, tol: float = 1e-10) -> BatchRQE:
     """Logit equilibria of a batch at precision lambda > 0 (a number or (B,)), 1/payoff.
 
     >>> rng = np.random.default_rng(0)
@@ -122,7 +127,7 @@ def batch_condition(tau: np.ndarray, eps: np.ndarray) -> np.ndarray:
     return abs(np.linalg.eigvals(coupling)).max(-1) ** -2.0
 
 
-def check_batch(payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def check_batch(payoffs: BatchPayoffs) -> list[np.ndarray]:
     """Validated float64 arrays (B, A_1, ..., A_n)."""
     tensors = [np.asarray(p, float) for p in payoffs]
     n = len(tensors)

@@ -7,14 +7,14 @@ at the two ends decide (the monotone case of the interval Newton test; Moore, Ke
 bisected. Intervals are widened by 1e-12 relative, thousands of times the rounding error of these few operations.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from palestra.core.errors import BadInput
-from palestra.envs.games.forms import NormalForm, check_payoffs
+from palestra.envs.games.forms import Payoffs, check_payoffs
 from palestra.learn.equilibria import conditions
+from palestra.learn.equilibria.conditions import Traits
 
 _WIDEN = 1e-12
 _CELLS = 61  # intervals to start with; odd, so that the even profile of symmetric games is no end point
@@ -43,9 +43,9 @@ class Certificate:
 
 
 def certify_2x2(
-    payoffs: NormalForm | Sequence[np.ndarray],
-    tau: float | Sequence[float],
-    eps: float | Sequence[float],
+    payoffs: Payoffs,
+    tau: Traits,
+    eps: Traits,
     *,
     penalty: str = "kl",
     regulariser: str = "log_barrier",
@@ -63,7 +63,7 @@ def certify_2x2(
     conditions.check_pair(penalty, regulariser)
     if callable(penalty) or callable(regulariser):
         raise BadInput("penalty", "a callable", "named penalty and regulariser")
-    tensors = payoffs.payoffs if isinstance(payoffs, NormalForm) else check_payoffs(payoffs)
+    tensors = check_payoffs(payoffs)
     if tensors[0].shape != (2, 2):
         raise BadInput("payoffs", tensors[0].shape, "two 2x2 tables")
     tau, eps = conditions.traits(tau, eps, players=2)

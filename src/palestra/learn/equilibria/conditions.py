@@ -7,10 +7,15 @@ n-player form is derived here, not quoted; it reduces to the two-player rule.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from palestra.core.errors import BadInput
+
+Traits: TypeAlias = float | Sequence[float] | np.ndarray  # tau or eps: one number for all players, or one each
+Penalty: TypeAlias = str | Callable[..., Any]  # a name of PENALTIES, or a JAX-traceable D(p, q) -> scalar
+Regulariser: TypeAlias = str | Callable[..., Any]  # a name of REGULARISERS, or a JAX-traceable nu(x) -> scalar
 
 PENALTIES = ("kl", "reverse_kl", "none")
 REGULARISERS = ("log_barrier", "entropy")
@@ -22,7 +27,7 @@ class NoGuarantee(UserWarning):
     """The chosen traits or pair are outside what the theory covers; the answer is still checked by its residual."""
 
 
-def rqe_condition(tau: Sequence[float], eps: Sequence[float]) -> float:
+def rqe_condition(tau: Traits, eps: Traits) -> float:
     """The condition number: the equilibrium is unique and no-regret learning reaches it when this is >= 1.
 
     Two players: eps1*eps2*tau1*tau2. In general 1/rho(M)^2 with M_ij = 1/(eps_i tau_j) for i != j. No unit.
@@ -38,7 +43,7 @@ def rqe_condition(tau: Sequence[float], eps: Sequence[float]) -> float:
     return float(spectral_radius(tau, eps) ** -2)
 
 
-def spectral_radius(tau: Sequence[float], eps: Sequence[float]) -> float:
+def spectral_radius(tau: Traits, eps: Traits) -> float:
     """rho(M), M_ij = 1/(eps_i tau_j) for i != j: at most 1 inside the tractable region (derived here).
 
     >>> round(spectral_radius([0.5, 0.8, 1.0], [3, 4, 3.0]), 10)
@@ -55,7 +60,7 @@ def holds(condition: float) -> bool:
     return condition >= 1 - _ROUNDING
 
 
-def traits(tau: Sequence[float], eps: Sequence[float], *, players: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def traits(tau: Traits, eps: Traits, *, players: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Validated float vectors (n,) of risk aversion tau (1/payoff) and bounded rationality eps (payoff).
 
     A scalar serves all players when `players` is given.
@@ -78,7 +83,7 @@ def traits(tau: Sequence[float], eps: Sequence[float], *, players: int | None = 
     return out[0], out[1]
 
 
-def check_pair(penalty: str | Callable, regulariser: str | Callable) -> None:
+def check_pair(penalty: Penalty, regulariser: Regulariser) -> None:
     """Raise BadInput when a penalty or regulariser name is unknown."""
     if not callable(penalty) and penalty not in PENALTIES:
         raise BadInput("penalty", penalty, choices=(*PENALTIES, "a callable D(p, q)"))
@@ -86,7 +91,7 @@ def check_pair(penalty: str | Callable, regulariser: str | Callable) -> None:
         raise BadInput("regulariser", regulariser, choices=(*REGULARISERS, "a callable nu(x)"))
 
 
-def pair_name(penalty: str | Callable, regulariser: str | Callable) -> str:
+def pair_name(penalty: Penalty, regulariser: Regulariser) -> str:
     """The pair in words, for messages and tables."""
     parts = [p if isinstance(p, str) else getattr(p, "__name__", "callable") for p in (penalty, regulariser)]
     return " + ".join(part.replace("_", " ") for part in parts)

@@ -8,14 +8,14 @@ is where tools that step in lambda stall (gambitproject/gambit#492).
 
 import numpy as np
 
-from palestra.learn.equilibria.stage import Stage, normalise
+from palestra.learn.equilibria.stage import FixedPoint, normalise
 
 _LONGEST = 3.0  # a Newton step changes no log-probability by more than this
 _SETTLED = 1e-13  # relative size of a corrector step at which the point is on the path
 _FLAT = 1e-13  # size of F, in log-probability, at which iterating stops
 
 
-def newton(stage: Stage, y: np.ndarray, t: np.ndarray, *, steps: int = 12, goal: float = _FLAT):
+def newton(stage: FixedPoint, y: np.ndarray, t: np.ndarray, *, steps: int = 12, goal: float = _FLAT):
     """Damped Newton on F(., t) for every game; returns (y, error (B,)) with error = max |F|.
 
     A full step is taken when it lowers max |F|; games where it does not try shorter ones.
@@ -61,7 +61,7 @@ def _shorten(part, t, base, move, trial, before):
     return trial
 
 
-def solve(stage: Stage, start: np.ndarray | None = None, *, accept: float = 1e-9):
+def solve(stage: FixedPoint, start: np.ndarray | None = None, *, accept: float = 1e-9):
     """Solve every game of a batch at t = 1; returns (y, error, history).
 
     First plain Newton from `start` (default uniform); games that miss are continued in t with adaptive steps, and the
@@ -83,7 +83,7 @@ def solve(stage: Stage, start: np.ndarray | None = None, *, accept: float = 1e-9
     return y, error, history
 
 
-def _continue(stage: Stage, *, smallest: float = 1e-5, rounds: int = 200) -> np.ndarray:
+def _continue(stage: FixedPoint, *, smallest: float = 1e-5, rounds: int = 200) -> np.ndarray:
     """Step t from 0 to 1, each game with its own step length; stops early where the path folds."""
     y, t = stage.uniform(), np.zeros(stage.batch)
     step = np.full(stage.batch, 0.25)
@@ -103,7 +103,7 @@ def _continue(stage: Stage, *, smallest: float = 1e-5, rounds: int = 200) -> np.
     return y
 
 
-def trace(stage: Stage, *, most: int = 2000, longest: float = 2.0):
+def trace(stage: FixedPoint, *, most: int = 2000, longest: float = 2.0):
     """Follow the path of one game (B = 1) from the uniform profile at t = 0 to its first crossing of t = 1.
 
     Returns (y (1, N), error (1,), history of t). Folds are passed because arclength, not t, is the parameter.

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from palestra.core.errors import BadInput
-from palestra.envs.games.forms import NormalForm, check_payoffs
+from palestra.envs.games.forms import NormalForm, Payoffs, check_payoffs
 from palestra.learn.equilibria import conditions
 from palestra.learn.equilibria.batch import batch_condition
 from palestra.learn.equilibria.continuation import solve
@@ -75,8 +76,8 @@ class RQEFit:
 
 
 def fit_rqe(
-    payoffs: NormalForm | Sequence,
-    counts: Sequence,
+    payoffs: Payoffs | Sequence[NormalForm],
+    counts: Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]],
     *,
     penalty: str = "kl",
     regulariser: str = "log_barrier",
@@ -112,11 +113,8 @@ def fit_rqe(
             stacklevel=2,
         )
     problem = _Problem(games, tables, penalty, regulariser, traits)
-    best = None
-    for start in problem.starts(np.random.default_rng(seed), tractable):
-        found = problem.climb(start, tractable)
-        if best is None or found.fun < best.fun - 1e-12:
-            best = found
+    starts = problem.starts(np.random.default_rng(seed), tractable)
+    best = min((problem.climb(start, tractable) for start in starts), key=lambda found: found.fun)
     return problem.conclude(best.x, tractable)
 
 
@@ -233,12 +231,13 @@ class _Problem:
 
 def _read(payoffs, counts) -> tuple[list[NormalForm], list[list[np.ndarray]]]:
     """Games and count tables, validated and aligned."""
-    single = isinstance(payoffs, NormalForm) or not all(isinstance(g, NormalForm) for g in payoffs)
-    if single:
-        game = payoffs if isinstance(payoffs, NormalForm) else NormalForm(check_payoffs(payoffs))
-        games, tables = [game], [counts]
+    single = True
+    if isinstance(payoffs, NormalForm):
+        games, tables = [payoffs], [counts]
+    elif not all(isinstance(g, NormalForm) for g in payoffs):
+        games, tables = [NormalForm(check_payoffs(payoffs))], [counts]
     else:
-        games, tables = list(payoffs), list(counts)
+        single, games, tables = False, list(payoffs), list(counts)
         if not games or len({g.sizes for g in games}) != 1:
             raise BadInput("payoffs", [g.sizes for g in games], "one or more games of one shape")
         if len(tables) != len(games):

@@ -12,9 +12,12 @@ from functools import partial
 import numpy as np
 
 from palestra.core.errors import BadInput, MissingExtra
+from palestra.learn.equilibria.conditions import Penalty, Regulariser, Traits
+from palestra.learn.equilibria.continuation import newton, trace
 from palestra.learn.equilibria.quantal import regulariser_value, respond
 from palestra.learn.equilibria.risk import adversary, risk_value
-from palestra.learn.equilibria.stage import Linear
+from palestra.learn.equilibria.solution import RQE, package
+from palestra.learn.equilibria.stage import Linear, Report
 
 try:
     import jax
@@ -74,7 +77,7 @@ class GeneralStage:
         self.payoffs = [np.moveaxis(tensors[i], i, 0).reshape(self.sizes[i], -1) for i in range(n)]
         self._check()
         with jax.enable_x64(True):
-            run = partial(_passed, payoffs=self.payoffs, tau=self.tau[0], eps=self.eps[0], sizes=self.sizes,
+            run = partial(response_pass, payoffs=self.payoffs, tau=self.tau[0], eps=self.eps[0], sizes=self.sizes,
                           penalty=penalty, regulariser=regulariser)  # fmt: skip
 
             def gap(y, t):
@@ -121,7 +124,7 @@ class GeneralStage:
         none = np.zeros((1, y.shape[1], len(self.sizes)))
         return Linear(np.asarray(value)[None], np.asarray(by_y)[None], np.asarray(by_t)[None], none, none, {})
 
-    def report(self, y: np.ndarray) -> dict[str, object]:
+    def report(self, y: np.ndarray) -> Report:
         """As `stage.report`, for a batch of one."""
         with jax.enable_x64(True):
             state = jax.tree.map(np.asarray, self._run(y[0]))
@@ -136,7 +139,7 @@ class GeneralStage:
         }
 
 
-def _passed(y, t, *, payoffs, tau, eps, sizes, penalty, regulariser):
+def response_pass(y, t, *, payoffs, tau, eps, sizes, penalty, regulariser):
     """One best-response pass from log-policies y (N,) with payoffs times t."""
     y = jnp.asarray(y)
     log_x = [part - jax.nn.logsumexp(part) for part in jnp.split(y, np.cumsum(sizes)[:-1])]
@@ -176,11 +179,16 @@ def _policy_cost(regulariser):
     return lambda x, u, eps: eps * regulariser(x) - x @ u
 
 
-def solve_general(tensors: Sequence[np.ndarray], tau, eps, *, penalty, regulariser, tol: float):
+def solve_general(
+    tensors: Sequence[np.ndarray],
+    tau: Traits,
+    eps: Traits,
+    *,
+    penalty: Penalty,
+    regulariser: Regulariser,
+    tol: float,
+) -> RQE:
     """The RQE for a callable penalty and/or regulariser, traced from uniform play; see `rqe`."""
-    from palestra.learn.equilibria.continuation import newton, trace
-    from palestra.learn.equilibria.rqe import package
-
     stage = GeneralStage(tensors, tau, eps, penalty, regulariser)
     y, error, history = newton(stage, stage.uniform(), np.ones(1), steps=25)
     if not error[0] <= 1e-7:

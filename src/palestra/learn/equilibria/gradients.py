@@ -5,16 +5,19 @@ in closed form for the named pairs; `differentiable_rqe` is the same map as a JA
 objective (mechanism design, fitting). Inside the tractable region F_y is never singular.
 """
 
-from collections.abc import Sequence
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from palestra.core.errors import BadInput
-from palestra.envs.games.forms import NormalForm
+from palestra.envs.games.forms import Payoffs, check_payoffs
+from palestra.learn.equilibria.conditions import NoGuarantee, Penalty, Regulariser, Traits, traits
+from palestra.learn.equilibria.quantal import response_weights
 from palestra.learn.equilibria.risk import adversary_curvature
-from palestra.learn.equilibria.rqe import RQE, rqe, stage_of
-from palestra.learn.equilibria.stage import linearise
+from palestra.learn.equilibria.rqe import rqe
+from palestra.learn.equilibria.solution import RQE
+from palestra.learn.equilibria.stage import Stage, linearise
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,9 @@ class Gradients:
 
 
 def rqe_gradients(
-    payoffs: NormalForm | Sequence[np.ndarray],
-    tau: float | Sequence[float],
-    eps: float | Sequence[float],
+    payoffs: Payoffs,
+    tau: Traits,
+    eps: Traits,
     *,
     penalty: str = "kl",
     regulariser: str = "log_barrier",
@@ -53,8 +56,8 @@ def rqe_gradients(
     if callable(penalty) or callable(regulariser):
         raise BadInput("penalty", "a callable", "named pairs; use differentiable_rqe for callables")
     result = rqe(payoffs, tau, eps, penalty=penalty, regulariser=regulariser)
-    tensors = payoffs.payoffs if isinstance(payoffs, NormalForm) else [np.asarray(p, float) for p in payoffs]
-    stage = stage_of(tensors, result.tau if penalty != "none" else 1.0, result.eps, penalty, regulariser)
+    tensors = check_payoffs(payoffs)
+    stage = Stage.of_game(tensors, *traits(tau, eps, players=len(tensors)), penalty, regulariser)
     y = np.concatenate([np.log(x) for x in result.policies])[None]
     line = linearise(stage, y, np.ones(1), traits=True)
     sizes, n = stage.sizes, len(stage.sizes)
@@ -81,8 +84,6 @@ def rqe_gradients(
 
 def _by_own_payoff(stage, passed, k: int) -> np.ndarray:
     """dF_k / dR_k[a, b]: du_c = delta_ca p_b - x_a (R K)_cb, then F = -v (du - s.du)."""
-    from palestra.learn.equilibria.quantal import response_weights
-
     payoff, p, x = stage.payoffs[k][0], passed["p"][k][0], passed["x"][k][0]
     tau, eps = stage.tau[:, k : k + 1], stage.eps[:, k : k + 1]
     du = np.eye(len(x))[:, :, None] * p
@@ -95,7 +96,7 @@ def _by_own_payoff(stage, passed, k: int) -> np.ndarray:
     return -v[:, None, None] * (du - np.tensordot(s, du, axes=1))
 
 
-def differentiable_rqe(payoffs, tau, eps, *, penalty="kl", regulariser="log_barrier"):
+def differentiable_rqe(payoffs, tau, eps, *, penalty: Penalty = "kl", regulariser: Regulariser = "log_barrier"):
     """Policies of the RQE as a JAX function that can be jitted, vmapped and differentiated (both modes).
 
     The forward pass calls the exact solver; derivatives come from one Newton step at the solution. Switch on
@@ -108,13 +109,10 @@ def differentiable_rqe(payoffs, tau, eps, *, penalty="kl", regulariser="log_barr
     Returns:
         list of n JAX arrays (A_i,).
     """
-    import warnings
-
     import jax
     import jax.numpy as jnp
 
-    from palestra.learn.equilibria.conditions import NoGuarantee
-    from palestra.learn.equilibria.general import _passed
+    from palestra.learn.equilibria.general import response_pass
 
     payoffs = jnp.asarray(payoffs)
     sizes, n = payoffs.shape[1:], payoffs.shape[0]
@@ -129,7 +127,7 @@ def differentiable_rqe(payoffs, tau, eps, *, penalty="kl", regulariser="log_barr
 
     def equation(y, p, t, e):
         own = [jnp.moveaxis(p[i], i, 0).reshape(sizes[i], -1) for i in range(n)]
-        passed = _passed(y, 1.0, payoffs=own, tau=t, eps=e, sizes=sizes, penalty=penalty, regulariser=regulariser)
+        passed = response_pass(y, 1.0, payoffs=own, tau=t, eps=e, sizes=sizes, penalty=penalty, regulariser=regulariser)
         return y - jnp.log(jnp.concatenate(passed["reply"]))
 
     fixed = jax.lax.stop_gradient((payoffs, tau, eps))

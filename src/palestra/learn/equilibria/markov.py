@@ -15,6 +15,7 @@ import numpy as np
 from palestra.core.errors import BadInput
 from palestra.envs.games.forms import MarkovGame
 from palestra.learn.equilibria import conditions
+from palestra.learn.equilibria.conditions import Traits
 from palestra.learn.equilibria.continuation import solve
 from palestra.learn.equilibria.risk import risk_value
 from palestra.learn.equilibria.stage import Stage
@@ -72,8 +73,8 @@ class RQEValueIteration:
     def __init__(
         self,
         game: MarkovGame,
-        tau: float | Sequence[float],
-        eps: float | Sequence[float],
+        tau: Traits,
+        eps: Traits,
         horizon: int,
         *,
         penalty: str = "kl",

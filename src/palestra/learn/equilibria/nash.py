@@ -1,14 +1,12 @@
 """Nash equilibria of 2x2 games in closed form: the risk-neutral, fully rational benchmark."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from palestra.core.errors import BadInput
-from palestra.envs.games.forms import NormalForm, check_payoffs
+from palestra.envs.games.forms import Payoffs, check_payoffs
 
 
-def nash_2x2(payoffs: NormalForm | Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+def nash_2x2(payoffs: Payoffs) -> list[list[np.ndarray]]:
     """All isolated Nash equilibria of a 2x2 game: pure ones first, then the fully mixed one when it exists.
 
     Args:
@@ -20,7 +18,7 @@ def nash_2x2(payoffs: NormalForm | Sequence[np.ndarray]) -> list[list[np.ndarray
     >>> [p.round(4).tolist() for p in nash_2x2([[[10, 0], [9, 10]], [[8, 18], [9, 8]]])[0]]
     [[0.0909, 0.9091], [0.9091, 0.0909]]
     """
-    row, col = payoffs.payoffs if isinstance(payoffs, NormalForm) else check_payoffs(payoffs)
+    row, col = check_payoffs(payoffs)
     if row.shape != (2, 2):
         raise BadInput("payoffs", row.shape, "two 2x2 tables")
     found = []

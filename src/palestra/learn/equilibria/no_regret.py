@@ -9,13 +9,20 @@ is compiled by JAX in float64 and works for any number of players.
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from palestra.core.errors import BadInput, MissingExtra
 from palestra.learn.equilibria import conditions
+from palestra.learn.equilibria.conditions import Penalty, Regulariser
+from palestra.learn.equilibria.quantal import respond
+from palestra.learn.equilibria.risk import adversary
 from palestra.learn.equilibria.roots import reciprocal_simplex_jax
+from palestra.learn.equilibria.solution import RQE, package
+from palestra.learn.equilibria.stage import Stage
 
 try:
     import jax
@@ -39,14 +46,14 @@ def learn(
     tau: np.ndarray,
     eps: np.ndarray,
     *,
-    penalty: str = "kl",
-    regulariser: str = "log_barrier",
+    penalty: Penalty = "kl",
+    regulariser: Regulariser = "log_barrier",
     tol: float = 1e-12,
     step: float | None = None,
     iterations: int = 20_000,
-    start: Sequence[np.ndarray] | None = None,
+    start: Sequence[ArrayLike] | None = None,
     key: int | None = None,
-):
+) -> RQE:
     """No-regret play of one game; returns an RQE with last iterates as `policies` and the `averages`.
 
     Args:
@@ -55,8 +62,6 @@ def learn(
         iterations: at most this many simultaneous steps; stops early when the residual is within `tol`.
         start: starting policies; default uniform, or random (Dirichlet) when `key`, a seed, is given.
     """
-    from palestra.learn.equilibria.rqe import package, stage_of
-
     if callable(penalty) or callable(regulariser) or penalty == "none":
         raise BadInput("method", "no_regret", "named penalties kl or reverse_kl with log_barrier or entropy")
     step = default_step(payoffs) if step is None else step
@@ -64,7 +69,7 @@ def learn(
         raise BadInput("step", step, "a finite number > 0")
     if iterations < 1:
         raise BadInput("iterations", iterations, "an integer >= 1")
-    stage = stage_of(payoffs, tau, eps, penalty, regulariser)
+    stage = Stage.of_game(payoffs, tau, eps, penalty, regulariser)
     first = _first(stage.sizes, start, key)
     final = play(
         [r[0] for r in stage.payoffs], tau, eps, first, step=step, penalty=penalty, regulariser=regulariser,
@@ -80,8 +85,6 @@ def learn(
             conditions.NoGuarantee,
             stacklevel=3,
         )
-    from dataclasses import replace
-
     return replace(result, averages=[np.asarray(a) for a in final["averages"]], iterations=count)
 
 
@@ -167,9 +170,6 @@ def _adversary_step(penalty, p, w, q, tau, step):
 
 def _residual(x, payoffs, tau, eps, penalty, regulariser):
     """Largest change of one exact best-response pass, per run."""
-    from palestra.learn.equilibria.quantal import respond
-    from palestra.learn.equilibria.risk import adversary
-
     q = _beliefs(x)
     worst = 0.0
     for i, payoff in enumerate(payoffs):

@@ -1,16 +1,12 @@
 """Quantal responses: the boundedly rational best reply argmax_x { x.u - eps nu(x) } (paper, section 2).
 
 nu = negative entropy, sum x log x, gives the logit response with precision lambda = 1/eps; nu = log barrier, -sum log
-x, gives x_a = eps / (c - u_a), strictly inside the simplex. eps has the unit of payoffs. `logit_qre` is McKelvey and
-Palfrey's (1995) equilibrium, traced from the uniform profile like gambit's, with residual and regret returned.
+x, gives x_a = eps / (c - u_a), strictly inside the simplex. eps has the unit of payoffs.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 
-from palestra.core.errors import BadInput
-from palestra.learn.equilibria.roots import reciprocal_simplex
+from palestra.learn.equilibria.roots import namespace, reciprocal_simplex
 
 
 def respond(regulariser: str, u, eps):
@@ -26,10 +22,7 @@ def respond(regulariser: str, u, eps):
     >>> respond("log_barrier", np.array([0.0, 1.0]), np.array([1.0]))[0].round(4)
     array([0.382, 0.618])
     """
-    if isinstance(u, np.ndarray):
-        xp = np
-    else:
-        import jax.numpy as xp
+    xp = namespace(u)
     if regulariser == "entropy":
         logits = (u - u.max(-1, keepdims=True)) / eps
         logits = logits - xp.log(xp.exp(logits).sum(-1, keepdims=True))
@@ -52,29 +45,3 @@ def response_weights(regulariser: str, x, eps):
         return np.broadcast_to(1 / eps, x.shape), x
     square = x * x
     return x / eps, square / square.sum(-1, keepdims=True)
-
-
-def logit_qre(payoffs: Sequence[np.ndarray], precision: float, *, tol: float = 1e-12):
-    """Logit quantal response equilibrium at precision lambda (1/payoff), on the principal branch.
-
-    Follows the branch that starts at the uniform profile for lambda = 0 by pseudo-arclength steps, so folds are
-    rounded instead of stalling the trace, and stops at its first crossing of `precision`.
-
-    Args:
-        payoffs: a NormalForm, or n tensors in player order.
-        precision: lambda >= 0; eps = 1/lambda.
-        tol: largest allowed change of one response pass, in probability.
-
-    Returns:
-        RQE result (`policies`, `values`, `residual`, `regret`, ...) with tau = 0.
-
-    >>> result = logit_qre([[[1, -1], [-1, 1]], [[-1, 1], [1, -1]]], 2.0)
-    >>> result.policies[0].round(6)
-    array([0.5, 0.5])
-    """
-    from palestra.learn.equilibria.rqe import solve_stage
-
-    if not (np.isscalar(precision) and np.isfinite(precision) and precision >= 0):
-        raise BadInput("precision", precision, "a finite number >= 0")
-    eps = 1 / max(float(precision), 1e-300)  # precision 0: every action equally likely
-    return solve_stage(payoffs, None, eps, penalty="none", regulariser="entropy", tol=tol, trace=True)

@@ -8,7 +8,7 @@ is mild* risk aversion (some texts use the inverse). tau has unit 1/payoff. NumP
 import numpy as np
 
 from palestra.core.errors import BadInput
-from palestra.learn.equilibria.roots import reciprocal_simplex
+from palestra.learn.equilibria.roots import namespace, reciprocal_simplex
 
 _FLOOR = -690.0  # log of the smallest belief kept: exp(-690) is still a normal float
 
@@ -51,14 +51,20 @@ def adversary(penalty: str, w, log_q, tau):
         log_q: log of the opponents' product policy (..., M).
         tau: shape (..., 1), in 1/payoff.
     """
-    xp = _namespace(w)
+    xp = namespace(w)
     if penalty == "none":
         return xp.exp(log_q)
     if penalty == "kl":
         logits = log_q - tau * w
         p = xp.exp(logits - logits.max(-1, keepdims=True))
         return p / p.sum(-1, keepdims=True)
-    return _reverse_belief(xp, w, xp.exp(xp.maximum(log_q, _FLOOR)), tau)
+    return _reverse_belief(xp, w, floored(log_q), tau)
+
+
+def floored(log_q):
+    """q = exp(log q), kept above 1e-300: under reverse KL the adversary may put weight on whatever is possible at all."""
+    xp = namespace(log_q)
+    return xp.exp(xp.maximum(log_q, _FLOOR))
 
 
 def adversary_curvature(penalty: str, w, p, log_q, tau):
@@ -66,12 +72,12 @@ def adversary_curvature(penalty: str, w, p, log_q, tau):
 
     KL: k = tau p. Reverse KL: k = tau p^2 / q. "none": 0.
     """
-    xp = _namespace(w)
+    xp = namespace(w)
     if penalty == "none":
         return xp.zeros_like(p)
     if penalty == "kl":
         return tau * p
-    return tau * p * (p / xp.exp(xp.maximum(log_q, _FLOOR)))
+    return tau * p * (p / floored(log_q))
 
 
 def risk_value(penalty: str, w, q, tau):
@@ -80,7 +86,7 @@ def risk_value(penalty: str, w, q, tau):
     KL: -(1/tau) log E_q exp(-tau w), through expm1/log1p around the smallest w, exact for tiny tau too. Reverse KL:
     p.w + (1/tau) E_q log(q/p), to about 1e-16/tau; p stays within the support of q.
     """
-    xp = _namespace(w)
+    xp = namespace(w)
     if penalty == "none":
         return (q * w).sum(-1)
     if penalty == "kl":
@@ -95,6 +101,7 @@ def risk_value(penalty: str, w, q, tau):
 
 def _reverse_belief(xp, w, q, tau):
     """q_b / (c + tau (w_b - min w)): measured from the worst outcome, so that a tiny q_b with a large p_b is exact."""
+    q = xp.where(q > 0, xp.maximum(q, np.exp(_FLOOR)), 0.0)
     inside = xp.where(q > 0, w, xp.max(w, axis=-1, keepdims=True))
     return reciprocal_simplex(q, tau * (inside - xp.min(inside, axis=-1, keepdims=True)))
 
@@ -106,11 +113,3 @@ def _log1p_sum(xp, rest, q, exponents):
     top = logits.max(-1)
     direct = top + xp.log(xp.exp(logits - top[..., None]).sum(-1))
     return xp.where(rest > -0.5, xp.log1p(rest), direct)
-
-
-def _namespace(array):
-    if isinstance(array, np.ndarray):
-        return np
-    import jax.numpy as jnp
-
-    return jnp

@@ -5,12 +5,14 @@ weighted harmonic mean h(c) = 1 / sum_a w_a/(c + o_a), which is concave and incr
 climbs monotonically and needs a handful of steps (bisection needs fifty). Functions take NumPy or JAX arrays.
 """
 
+from typing import Any
+
 import numpy as np
 
 _MAX_STEPS = 200  # a guard; typical need is below 10
 
 
-def reciprocal_simplex(weights, offsets):
+def reciprocal_simplex(weights, offsets) -> Any:
     """x (..., A) on the simplex with x_a = weights_a / (c + offsets_a).
 
     Args:
@@ -22,6 +24,7 @@ def reciprocal_simplex(weights, offsets):
     """
     if not isinstance(offsets, np.ndarray):
         return reciprocal_simplex_jax(weights, offsets)
+    offsets = offsets - offsets.min(-1, keepdims=True)  # from the smallest: a weight far below them is not rounded away
     floor = np.min(offsets - weights, axis=-1, keepdims=True)  # c >= w_a - o_a because x_a <= 1
     shifted = offsets - floor
     c = np.zeros_like(floor)
@@ -53,3 +56,12 @@ def reciprocal_simplex_jax(weights, offsets, steps: int = 40):
     c = jax.lax.fori_loop(0, steps, lambda _, c: climb(c, *fixed), jnp.zeros_like(floor))
     c = climb(jax.lax.stop_gradient(c), weights, offsets - floor)  # one step at the root: the implicit derivative
     return weights / (c + offsets - floor)
+
+
+def namespace(array) -> Any:
+    """NumPy or, for a JAX array, its twin jax.numpy."""
+    if isinstance(array, np.ndarray):
+        return np
+    import jax.numpy as jnp
+
+    return jnp

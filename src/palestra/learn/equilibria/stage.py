@@ -6,12 +6,67 @@ t = 0 has the single solution "uniform", and scaling payoffs by t is scaling (ta
 does not change on the way. All arrays lead with a batch axis B.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 
+from palestra.learn.equilibria.conditions import Penalty, Regulariser, Traits
 from palestra.learn.equilibria.quantal import regulariser_value, respond, response_weights
-from palestra.learn.equilibria.risk import adversary, adversary_curvature, risk_value
+from palestra.learn.equilibria.risk import adversary, adversary_curvature, floored, risk_value
+
+
+class Report(TypedDict):
+    """What a solved batch says: policies n x (B, A_i), adversaries n x (B, M_i), values (B, n), residual (B,), regret
+    (B, n); see `report`."""
+
+    policies: list[np.ndarray]
+    adversaries: list[np.ndarray]
+    values: np.ndarray
+    residual: np.ndarray
+    regret: np.ndarray
+
+
+class FixedPoint(Protocol):
+    """The equation F(y, t) = 0 of a batch of games, as solvers see it; `Stage` explains the parts."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+    @property
+    def tau(self) -> np.ndarray: ...
+    @property
+    def eps(self) -> np.ndarray: ...
+    @property
+    def penalty(self) -> Penalty: ...
+    @property
+    def regulariser(self) -> Regulariser: ...
+
+    def take(self, index: Any) -> "FixedPoint":
+        """The games at `index` along the batch axis."""
+        ...
+
+    def uniform(self) -> np.ndarray:
+        """log of the uniform profile, (B, sum A_i)."""
+        ...
+
+    def split(self, y: np.ndarray) -> list[np.ndarray]:
+        """Cut (B, sum A_i) into n arrays (B, A_i)."""
+        ...
+
+    def equation(self, y: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """F(y), shape (B, sum A_i), with payoffs times t (B,)."""
+        ...
+
+    def linearise(self, y: np.ndarray, t: np.ndarray) -> "Linear":
+        """F and its exact derivatives at y."""
+        ...
+
+    def report(self, y: np.ndarray) -> Report:
+        """Policies, adversaries, values, residual and regret at t = 1."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,7 +88,14 @@ class Stage:
     regulariser: str
 
     @classmethod
-    def build(cls, payoffs, tau, eps, penalty, regulariser) -> "Stage":
+    def build(
+        cls,
+        payoffs: Sequence[np.ndarray],
+        tau: Traits,
+        eps: Traits,
+        penalty: str,
+        regulariser: str,
+    ) -> "Stage":
         """From n arrays (B, A_1, ..., A_n) in player order; tau, eps broadcast to (B, n)."""
         n, batch = len(payoffs), payoffs[0].shape[0]
         sizes = payoffs[0].shape[1:]
@@ -42,6 +104,13 @@ class Stage:
         tau = np.broadcast_to(np.asarray(tau, float), shape)
         eps = np.broadcast_to(np.asarray(eps, float), shape)
         return cls(flat, sizes, tau, eps, penalty, regulariser)
+
+    @classmethod
+    def of_game(
+        cls, tensors: Sequence[np.ndarray], tau: Traits, eps: Traits, penalty: str, regulariser: str
+    ) -> "Stage":
+        """A batch of one game, from n arrays (A_1, ..., A_n) in player order."""
+        return cls.build([tensor[None] for tensor in tensors], tau, eps, penalty, regulariser)
 
     @property
     def batch(self) -> int:
@@ -65,7 +134,7 @@ class Stage:
         """F and its exact derivatives at y."""
         return linearise(self, y, t)
 
-    def report(self, y: np.ndarray) -> dict[str, object]:
+    def report(self, y: np.ndarray) -> Report:
         """Policies, adversaries, values, residual and regret at t = 1."""
         return report(self, y)
 
@@ -86,7 +155,7 @@ def log_beliefs(log_x: list[np.ndarray]) -> list[np.ndarray]:
     return out
 
 
-def normalise(stage: Stage, y: np.ndarray) -> np.ndarray:
+def normalise(stage: FixedPoint, y: np.ndarray) -> np.ndarray:
     """Shift each player's log-policy so that it sums to one."""
     parts = []
     for part in stage.split(y):
@@ -184,7 +253,7 @@ def _response(v: np.ndarray, s: np.ndarray, du: np.ndarray) -> np.ndarray:
     return v[..., None] * (du - (s[:, None] @ du))
 
 
-def report(stage: Stage, y: np.ndarray) -> dict[str, object]:
+def report(stage: Stage, y: np.ndarray) -> Report:
     """Policies, adversaries, values, residual and regret of a batch at t = 1.
 
     values (B, n): risk-adjusted value without the eps term, in payoff units. residual (B,): largest change of one
@@ -197,7 +266,7 @@ def report(stage: Stage, y: np.ndarray) -> dict[str, object]:
     for i in range(len(stage.sizes)):
         tau, eps = stage.tau[:, i : i + 1], stage.eps[:, i]
         x, reply, u = state["x"][i], state["reply"][i], state["u"][i]
-        values.append(risk_value(stage.penalty, state["w"][i], np.exp(state["log_q"][i]), tau))
+        values.append(risk_value(stage.penalty, state["w"][i], floored(state["log_q"][i]), tau))
         residual = np.maximum(residual, abs(reply - x).max(-1))
         shaped = (reply * u).sum(-1) - eps * regulariser_value(stage.regulariser, reply, state["log_reply"][i])
         here = (x * u).sum(-1) - eps * regulariser_value(stage.regulariser, x, state["log_x"][i])

@@ -8,6 +8,7 @@ how an RQE fares against other partners; where fitted people lie relative to the
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -16,6 +17,7 @@ from palestra.envs.games.forms import MarkovGame
 from palestra.envs.games.selten_chmura import ObservedGame, selten_chmura
 from palestra.learn.equilibria import conditions
 from palestra.learn.equilibria.batch import batch_condition, logit_batch, rqe_batch
+from palestra.learn.equilibria.conditions import Traits
 from palestra.learn.equilibria.markov import RQEValueIteration
 from palestra.learn.equilibria.nash import nash_2x2
 
@@ -77,7 +79,8 @@ def gap_to_observed(games: Sequence[ObservedGame] | None = None, *, precision: f
         grid = np.linspace(np.log(0.05), np.log(10), 60)
         best = grid[np.argmin([loss(g) for g in grid])]
         width = grid[1] - grid[0]
-        precision = float(np.exp(minimize_scalar(loss, bounds=(best - width, best + width), method="bounded").x))
+        nearest: Any = minimize_scalar(loss, bounds=(best - width, best + width), method="bounded")
+        precision = float(np.exp(nearest.x))
     logit = at(precision)
     solved = {}
     for penalty, regulariser in PAIRS:
@@ -211,8 +214,8 @@ class SampleError:
 def sample_complexity(
     game: MarkovGame | None = None,
     *,
-    tau: float | Sequence[float] = 1.0,
-    eps: float | Sequence[float] = 1.0,
+    tau: Traits = 1.0,
+    eps: Traits = 1.0,
     horizon: int = 4,
     samples: Sequence[int] = (16, 64, 256, 1024, 4096),
     repeats: int = 8,
@@ -310,7 +313,7 @@ class Region:
     labels: tuple[str, ...]
 
 
-def tractable_region(traits: Sequence[tuple[Sequence[float], Sequence[float]]] | None = None, labels=None) -> Region:
+def tractable_region(traits: Sequence[tuple[Traits, Traits]] | None = None, labels=None) -> Region:
     """Place ((tau1, tau2), (eps1, eps2)) pairs, default the published Selten-Chmura fits, on the map of the region."""
     if traits is None:
         games = [selten_chmura(k) for k in range(1, 13)]
