@@ -191,7 +191,7 @@ def test_a_stopped_run_is_resumed_with_its_settings(store: Store) -> None:
         palestra.run("toy", model="scripted", store=store, budget="calls=6", set={"prefix": "p "}, concurrency=2)
     run = store.run()
     assert run.status == "stopped"
-    assert caught.value.__notes__ == [f"palestra resume {run.id}"]
+    assert caught.value.__notes__ == [f"palestra resume {run.id} --budget ..."]
     assert len(Reading(store, run).done(1)) == 5, "and one call of the recipe"
     with pytest.raises(BudgetExceeded):
         palestra.resume(store=store)

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("agents", "analysis", "bench", "core", "envs", "judges", "learn", "models", "runner", "store", "teams", "tools")
+_ROOMS = (
+    "agents",
+    "analysis",
+    "bench",
+    "core",
+    "envs",
+    "judges",
+    "learn",
+    "models",
+    "runner",
+    "store",
+    "teams",
+    "tools",
+)
 _NAMES = {
     "Action": "palestra.core",
     "Benchmark": "palestra.core",

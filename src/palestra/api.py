@@ -14,13 +14,14 @@ from msgspec import Struct
 
 from palestra import __version__
 from palestra.core.budget import Budget
-from palestra.core.claims import ClaimResult
 from palestra.core.errors import BadInput, BudgetExceeded, Interrupted, PalestraError, cause_of
 from palestra.core.protocols import Task
 from palestra.core.records import SCALES, Scale
 from palestra.core.registry import System, system
 from palestra.core.tasks import Benchmark
 from palestra.runner.executors import Executor, Local, Processes
+from palestra.runner.outcome import Outcome as Outcome
+from palestra.runner.outcome import claims_table as claims_table
 from palestra.runner.progress import Display
 from palestra.runner.result import Result
 from palestra.runner.run import Run
@@ -29,8 +30,6 @@ from palestra.store.reading import Reading
 from palestra.store.store import RunRow, Store
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from palestra.models import Model
 
 T = TypeVar("T")
@@ -38,74 +37,6 @@ DEFAULT_MODEL = "smollm2"
 EVALUATE = "evaluate"  # the system name of runs made by `evaluate`, which have no recipe of their own
 LIMITS = frozenset({"episode_budget", "agent_budget", "max_steps", "max_seconds", "loops", "retry"})  # of Run.evaluate
 Models = Any  # a spec, a Model, or a mapping from roles to these
-
-
-class Outcome:
-    """How a run went: its claims, its status, and the way to everything it recorded."""
-
-    def __init__(self, store: Store, row: RunRow) -> None:
-        self.store, self.row, self.id = store, row, row.id
-        self.reading = Reading(store, row)
-
-    def __repr__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=120)
-        with console.capture() as captured:
-            console.print(self.table())
-        return captured.get().rstrip()
-
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        rows = [
-            {"claim": c.statement, "paper": c.paper, "measured": c.shown, "verdict": c.verdict} for c in self.claims
-        ]
-        with pd.option_context("display.max_colwidth", None):  # pandas would cut the statements
-            return pd.DataFrame.from_records(rows).to_html(index=False)
-
-    @property
-    def status(self) -> str:
-        """done, failed, interrupted, or stopped (out of budget)."""
-        return self.row.status
-
-    @property
-    def claims(self) -> list[ClaimResult]:
-        """The claims that the run measured."""
-        return self.reading.claims()
-
-    @property
-    def words(self) -> str:
-        """What the recipe reported in words."""
-        file = self.store.folder / self.id / "report.txt"
-        return file.read_text(encoding="utf-8").rstrip() if file.is_file() else ""
-
-    def results(self) -> dict[str, Result]:
-        """The results of the run's studies, by name."""
-        return {row["name"]: Result(self.reading, row["study"], row["name"]) for row in self.reading.rows("studies")}
-
-    def table(self) -> Table:
-        """The claims as a rich table."""
-        return claims_table(self.claims, title=f"{self.row.system} · {self.row.scale} · run {self.id}")
-
-
-def claims_table(claims: Sequence[ClaimResult], *, title: str) -> Table:
-    """Claims as a rich table: what the paper reports, what was measured, whether it holds, on which evidence."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    marks = {True: "[green]✓ holds[/green]", False: "[red]✗ does not hold[/red]", None: "[yellow]– not shown[/yellow]"}
-    table = Table(title=title, title_justify="left", show_lines=True)
-    table.add_column("claim", ratio=4)
-    table.add_column("paper", ratio=3)
-    table.add_column("measured here", ratio=3)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("evidence", no_wrap=True)
-    for claim in claims:
-        measured = escape(claim.shown) + (f"\n[dim]{escape(claim.note)}[/dim]" if claim.note else "")
-        statement = f"[bold]{escape(claim.name)}[/bold]\n{escape(claim.statement)}"
-        table.add_row(statement, escape(claim.paper), measured, marks[claim.holds], claim.evidence)
-    return table
 
 
 async def arun(
@@ -310,7 +241,8 @@ class _Closing:
         if isinstance(error, BadInput) and self.run.store.discard(self.run.row):
             return  # nothing ran: a wrong value leaves nothing behind
         if isinstance(error, PalestraError) and not str(error).endswith(self.run.id):
-            error.add_note(f"palestra resume {self.run.id}")
+            larger = " --budget ..." if isinstance(error, BudgetExceeded) else ""
+            error.add_note(f"palestra resume {self.run.id}{larger}")
 
 
 def _wait(work: Coroutine[Any, Any, T], name: str) -> T:

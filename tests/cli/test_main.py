@@ -154,7 +154,7 @@ def test_a_stopped_run_says_how_to_go_on(store: Path, own: tuple[str, str]) -> N
     run = Store(store).run()
     assert run.status == "stopped"
     assert f"palestra resume {run.id}" in result.output
-    resumed = json.loads(palestra("resume", run.id, "--store", store, "--json").output)
+    resumed = json.loads(palestra("resume", run.id, "--budget", "calls=99", "--store", store, "--json").output)
     assert resumed["results"]["eval"][0]["episodes"] == 9
 
 

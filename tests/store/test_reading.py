@@ -10,7 +10,7 @@ import pytest
 
 from palestra.core import Message, Usage
 from palestra.core.errors import BadInput
-from palestra.store import Reading, Store, Writer, reading, schema
+from palestra.store import Reading, Store, Writer, reading, rebuilding, schema
 
 EVIL = 'a "quoted", text\r\nwith\rline ends\nand ünïcode, 1.0'
 
@@ -128,8 +128,8 @@ def test_which_episodes_are_done(run: Reading) -> None:
 def test_a_replayed_order_of_many_texts_is_whole_when_few_are_held(
     any_store: Store, kit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "AHEAD", 4)
-    monkeypatch.setattr(reading, "HELD", 8)
+    monkeypatch.setattr(rebuilding, "AHEAD", 4)
+    monkeypatch.setattr(rebuilding, "HELD", 8)
     episodes = [kit.episode(n, calls=[kit.call("p", f"{n % 9}", f"{n}", reply=f"r{n % 5}")]) for n in range(60)]
     for found, written in zip(kit.record(any_store, episodes).episodes(), episodes, strict=True):
         assert found.calls == written.calls

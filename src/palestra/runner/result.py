@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -85,10 +85,8 @@ class Result:
 
     def summary(self) -> dict[str, Summary]:
         """Results by agent."""
-        grouped: dict[str, list[Mapping[str, Any]]] = {}
-        for row in self.reading.rows("episodes", study=self.study):
-            grouped.setdefault(row["agent"], []).append(row)
-        return {agent: _summary(agent, rows) for agent, rows in grouped.items()}
+        scores = self.reading.scores(self.study)
+        return {row["agent"]: _summary(row, scores.get(row["agent"], ())) for row in self.reading.totals(self.study)}
 
     def of(self, agent: str) -> Summary:
         """One agent's results."""
@@ -138,25 +136,24 @@ class Result:
         )
 
 
-def _summary(agent: str, rows: list[Mapping[str, Any]]) -> Summary:
-    done = [row for row in rows if row["status"] == "done" and row["score"] is not None]
-    score, low, high = mean_interval([row["score"] for row in done])
-    usage = Usage(
-        calls=sum(row["calls"] for row in rows),
-        input_tokens=sum(row["input_tokens"] for row in rows),
-        output_tokens=sum(row["output_tokens"] for row in rows),
-        cached_tokens=sum(row["cached_tokens"] for row in rows),
-        usd=sum(row["usd"] for row in rows),
-        seconds=sum(row["model_seconds"] for row in rows),
-    )
+def _summary(row: Mapping[str, Any], scores: Sequence[float]) -> Summary:
+    score, low, high = mean_interval(scores)
+    episodes = int(row["episodes"])
     return Summary(
-        agent=agent,
-        episodes=len(rows),
-        failed=sum(row["status"] == "failed" for row in rows),
+        agent=row["agent"],
+        episodes=episodes,
+        failed=int(row["failed"]),
         score=score,
         low=low,
         high=high,
-        steps=sum(row["steps"] for row in rows) / len(rows),
-        usage=usage,
-        seconds=sum(row["seconds"] for row in rows) / len(rows),
+        steps=float(row["steps"]) / episodes,
+        usage=Usage(
+            calls=int(row["calls"]),
+            input_tokens=int(row["input_tokens"]),
+            output_tokens=int(row["output_tokens"]),
+            cached_tokens=int(row["cached_tokens"]),
+            usd=float(row["usd"]),
+            seconds=float(row["model_seconds"]),
+        ),
+        seconds=float(row["seconds"]) / episodes,
     )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import csv
-import math
+from array import array
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from sqlalchemy import Column, Connection, Select, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 
 from palestra.core.claims import ClaimResult
 from palestra.core.errors import BadInput, MissingExtra
 from palestra.core.records import Call, Episode, Message, Step, Usage
 from palestra.store import schema
 from palestra.store.codec import decode, encode
+from palestra.store.rebuilding import Texts, call_of, episode_of, json_of, number_of
 from palestra.store.schema import STUDY_SHIFT
 from palestra.store.store import RunRow, Store
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 CHUNK = 20_000  # rows turned into columns at a time, so that no table is held twice
-AHEAD = 512  # texts and messages read at a time: neighbours were said one after the other
-HELD = 50_000  # texts and messages held at a time
 EXPORTS = ("parquet", "csv")
 
 
@@ -100,6 +99,38 @@ class Reading:
         with self.store.read() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
+    def totals(self, study: int) -> list[dict[str, Any]]:
+        """For each agent of a study: how many episodes, how many failed, and sums of what they took and cost."""
+        table = schema.episodes
+        sums = (
+            "steps", "calls", "input_tokens", "output_tokens", "cached_tokens", "usd", "model_seconds", "seconds",
+        )  # fmt: skip
+        query = (
+            select(
+                table.c.agent,
+                func.count().label("episodes"),
+                func.sum(case((table.c.status == "failed", 1), else_=0)).label("failed"),
+                *(func.sum(table.c[name]).label(name) for name in sums),
+            )
+            .where(*self._of_study(study))
+            .group_by(table.c.agent)
+            .order_by(func.min(table.c.episode))
+        )
+        with self.store.read() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def scores(self, study: int) -> dict[str, array[float]]:
+        """For each agent of a study: the scores of its finished episodes."""
+        table = schema.episodes
+        query = select(table.c.agent, table.c.score).where(
+            *self._of_study(study), table.c.status == "done", table.c.score.is_not(None)
+        )
+        found: dict[str, array[float]] = {}
+        with self.store.read() as connection:
+            for agent, score in connection.execution_options(stream_results=True).execute(query):
+                found.setdefault(agent, array("d")).append(score)
+        return found
+
     def total(self) -> Usage:
         """What the run's episodes used, in all."""
         table = schema.episodes
@@ -108,8 +139,8 @@ class Reading:
             table.c.run == self.run.key
         )
         with self.store.read() as connection:
-            calls, read, written, cached, usd, seconds = connection.execute(query).one()
-        return Usage(int(calls), int(read), int(written), int(cached), float(usd), float(seconds))
+            sums: list[Any] = list(connection.execute(query).one())
+        return Usage(*map(int, sums[:4]), *map(float, sums[4:]))
 
     def claims(self) -> list[ClaimResult]:
         """The claims that the run measured, in the order in which it stated them."""
@@ -121,7 +152,7 @@ class Reading:
     def conversation(self, message: int) -> list[Message]:
         """The messages from the start up to the one numbered `message`."""
         with self.store.read() as connection:
-            return _Texts(connection, self.run.key).conversation(message)
+            return Texts(connection, self.run.key).conversation(message)
 
     def episode(self, number: int) -> Episode:
         """One episode, whole.
@@ -136,22 +167,24 @@ class Reading:
     def episodes(self, *, study: int | None = None, number: int | None = None) -> Iterator[Episode]:
         """The run's episodes in the order of the plan, each with its steps and calls."""
         with self.store.read() as connection:
-            texts = _Texts(connection, self.run.key)
+            texts = Texts(connection, self.run.key)
             for row in self._all(connection, schema.episodes, study=study, number=number).mappings():
-                yield _episode(row, self._steps(connection, row["episode"], texts), self._calls(connection, row, texts))
+                yield episode_of(
+                    row, self._steps(connection, row["episode"], texts), self._calls(connection, row, texts)
+                )
 
     def calls(self) -> Iterator[Call]:
         """All calls of the run, in order of episode."""
         with self.store.read() as connection:
-            texts = _Texts(connection, self.run.key)
+            texts = Texts(connection, self.run.key)
             for row in self._all(connection, schema.calls).mappings():
-                yield _call(row, texts)
+                yield call_of(row, texts)
 
     def recipe_calls(self) -> list[Call]:
         """The calls that the recipe made outside any episode, in the order in which they ended."""
         with self.store.read() as connection:
-            texts = _Texts(connection, self.run.key)
-            return [_call(row, texts) for row in self._all(connection, schema.calls, number=0).mappings()]
+            texts = Texts(connection, self.run.key)
+            return [call_of(row, texts) for row in self._all(connection, schema.calls, number=0).mappings()]
 
     def fingerprint(self) -> str:
         """A digest of everything the run recorded except when and how fast it happened.
@@ -182,8 +215,8 @@ class Reading:
             frame = self.table(name)
             file = folder / f"{name}.{format}"
             if format == "csv":  # every text in quotes: it may hold line ends of any kind
-                for column in frame.columns[frame.map(lambda value: isinstance(value, bytes)).any()]:
-                    frame[column] = [None if value is None else value.hex() for value in frame[column]]
+                for column in frame.select_dtypes("object"):  # bytes
+                    frame[column] = [value.hex() for value in frame[column]]
                 frame.to_csv(file, index=False, quoting=csv.QUOTE_NONNUMERIC)
             else:
                 frame.to_parquet(file, index=False)
@@ -225,6 +258,14 @@ class Reading:
             query = query.where(table.c.episode >= study << STUDY_SHIFT, table.c.episode < (study + 1) << STUDY_SHIFT)
         return query
 
+    def _of_study(self, study: int) -> tuple[ColumnElement[bool], ...]:
+        table = schema.episodes
+        return (
+            table.c.run == self.run.key,
+            table.c.episode >= study << STUDY_SHIFT,
+            table.c.episode < (study + 1) << STUDY_SHIFT,
+        )
+
     def _all(self, connection: Connection, table: Any, *, study: int | None = None, number: int | None = None) -> Any:
         query = select(table).where(table.c.run == self.run.key).order_by(*table.primary_key.columns)
         if study is not None:
@@ -233,66 +274,22 @@ class Reading:
             query = query.where(table.c.episode == number)
         return connection.execute(query)
 
-    def _steps(self, connection: Connection, episode: int, texts: _Texts) -> list[Step]:
+    def _steps(self, connection: Connection, episode: int, texts: Texts) -> list[Step]:
         return [
             Step(
                 index=row["step"],
                 agent=row["agent"],
                 observation=texts.text(row["observation"]),
                 action=texts.text(row["action"]),
-                reward=_number(row["reward"]),
-                info=_json(row["info"]) or {},
+                reward=number_of(row["reward"]),
+                info=json_of(row["info"]) or {},
             )
             for row in self._all(connection, schema.steps, number=episode).mappings()
         ]
 
-    def _calls(self, connection: Connection, episode: Any, texts: _Texts) -> list[Call]:
+    def _calls(self, connection: Connection, episode: Any, texts: Texts) -> list[Call]:
         rows = self._all(connection, schema.calls, number=episode["episode"]).mappings()
-        return [_call(row, texts) for row in rows]
-
-
-class _Texts:
-    """Looks up texts and messages of a run by number, with their neighbours: what is read in order is asked for once."""
-
-    def __init__(self, connection: Connection, run: int) -> None:
-        self.connection, self.run = connection, run
-        self._bodies: dict[int, str] = {}
-        self._nodes: dict[int, tuple[int | None, Message]] = {}
-
-    def text(self, number: int) -> str:
-        if number not in self._bodies:
-            self._fetch(schema.texts, schema.texts.c.text, number, into=self._bodies)
-        return self._bodies[number]
-
-    def conversation(self, message: int | None) -> list[Message]:
-        said: list[Message] = []
-        while message is not None:
-            message, one = self._node(message)
-            said.append(one)
-        return said[::-1]
-
-    def message(self, number: int) -> Message:
-        return self._node(number)[1]
-
-    def _node(self, number: int) -> tuple[int | None, Message]:
-        if number not in self._nodes:
-            self._fetch(schema.messages, schema.messages.c.message, number, into=self._nodes)
-        return self._nodes[number]
-
-    def _fetch(self, table: Table, key: Column[Any], number: int, *, into: dict[int, Any]) -> None:
-        """Read the entries around `number`: the page of AHEAD in which it lies."""
-        if len(into) > HELD:
-            into.clear()
-        first = number - number % AHEAD
-        query = select(table).where(table.c.run == self.run, key >= first, key < first + AHEAD)
-        for row in self.connection.execute(query).all():
-            into[row[1]] = row[2] if table is schema.texts else (row.parent, self._message(row))
-
-    def _message(self, row: Any) -> Message:
-        if row.extra is None:
-            return Message(row.role, self.text(row.text))
-        message = decode(row.extra, Message)
-        return msgspec.structs.replace(message, content=self.text(row.text)) if message.content == "" else message
+        return [call_of(row, texts) for row in rows]
 
 
 def _order(call: Call) -> tuple[Any, ...]:
@@ -300,81 +297,15 @@ def _order(call: Call) -> tuple[Any, ...]:
     return call.step, call.agent, call.role, call.stage, call.request, encode([call.reply, call.error, call.output])
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def _frame(rows: Sequence[tuple[Any, ...]], kinds: dict[str, str]) -> pd.DataFrame:
-    """Rows as a DataFrame whose types do not depend on the rows: a missing whole number must not make it a float."""
+    """Rows as a DataFrame whose types are those of the table: a missing whole number must not make the rest floats."""
     import pandas as pd
 
-    columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
+    nothing: tuple[Any, ...] = ()
+    columns = zip(*rows, strict=True) if rows else (nothing,) * len(kinds)
     series: dict[str, pd.Series[Any]] = {}
     for (name, kind), values in zip(kinds.items(), columns, strict=True):
         whole = "Int64" if kind == "int" and None in values else "int64"
         dtype = {"int": whole, "float": "float64", "bytes": "object", "str": "str"}[kind]
         series[name] = pd.Series(values, dtype=dtype)
     return pd.DataFrame(series)
-
-
-def _json(text: str | None) -> Any:
-    return None if text is None else decode(text)
-
-
-def _call(row: Any, texts: _Texts) -> Call:
-    return Call(
-        agent=row["agent"],
-        role=row["role"],
-        stage=row["stage"],
-        step=row["step"],
-        kind=row["kind"],
-        model=row["model"],
-        engine=row["engine"],
-        request=bytes(row["request"]),
-        messages=tuple(texts.conversation(row["prompt"])),
-        reply=None if row["reply"] is None else texts.message(row["reply"]),
-        usage=Usage(
-            calls=row["calls"],
-            input_tokens=row["input_tokens"],
-            output_tokens=row["output_tokens"],
-            cached_tokens=row["cached_tokens"],
-            usd=row["usd"],
-            seconds=row["seconds"],
-        ),
-        finish_reason=row["finish_reason"],
-        started=row["started"],
-        retries=row["retries"],
-        error=row["error"],
-        seed=row["seed"],
-        output=_json(row["output"]),
-    )
-
-
-def _episode(row: Any, steps: list[Step], calls: list[Call]) -> Episode:
-    return Episode(
-        study=str(row["study"]),
-        index=row["index"],
-        agent=row["agent"],
-        task=row["task"],
-        seed=row["seed"],
-        status=row["status"],
-        reason=row["reason"],
-        score=row["score"],
-        reward=_number(row["reward"]),
-        metrics=decode(row["metrics"]),
-        steps=steps,
-        calls=calls,
-        usage=Usage(
-            calls=sum(call.usage.calls for call in calls),
-            input_tokens=row["input_tokens"],
-            output_tokens=row["output_tokens"],
-            cached_tokens=row["cached_tokens"],
-            usd=row["usd"],
-            seconds=row["model_seconds"],
-        ),
-        started=row["started"],
-        seconds=row["seconds"],
-        attempt=row["attempt"],
-        error=row["error"],
-        output=_json(row["output"]),
-    )
