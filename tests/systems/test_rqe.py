@@ -31,6 +31,8 @@ def test_a_smoke_run_measures_every_claim(tmp_path: Path) -> None:
     assert {name for name in exact if claims[name]["holds"] is not True} == set()
     assert claims["no_regret_kl"]["holds"] is True
     assert (next(tmp_path.glob("rqe-*")) / "tractable_region.svg").is_file()
+    rows = [line.split()[0] for line in outcome["report"].splitlines()[2:]]
+    assert rows == ["rqe", "nash", "logit"]  # the table of partners
 
 
 def test_laboratory_games_go_by_short_names() -> None:

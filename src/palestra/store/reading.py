@@ -215,7 +215,7 @@ class Reading:
             frame = self.table(name)
             file = folder / f"{name}.{format}"
             if format == "csv":  # every text in quotes: it may hold line ends of any kind
-                for column in frame.select_dtypes("object"):  # bytes
+                for column in _binary(name):
                     frame[column] = [value.hex() for value in frame[column]]
                 frame.to_csv(file, index=False, quoting=csv.QUOTE_NONNUMERIC)
             else:
@@ -290,6 +290,11 @@ class Reading:
     def _calls(self, connection: Connection, episode: Any, texts: Texts) -> list[Call]:
         rows = self._all(connection, schema.calls, number=episode["episode"]).mappings()
         return [call_of(row, texts) for row in rows]
+
+
+def _binary(table: str) -> list[str]:
+    """The columns of a table that hold bytes."""
+    return [column.name for column in schema.READABLE[table].columns if column.type.python_type is bytes]
 
 
 def _order(call: Call) -> tuple[Any, ...]:
