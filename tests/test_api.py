@@ -42,7 +42,7 @@ class Config(Struct):
 
 
 CLAIM = "a statement so long that a careless notebook view would cut it off somewhere in the middle, <b>bold</b>"
-CARD = Card("toy", "Toy", "A", "V", "games", "sum", (PaperClaim("gain", CLAIM, "5 % <up>"),))
+CARD = Card("toy", "Toy", "A", "V", "games", "sum", (PaperClaim("gain", CLAIM, "5 % <up>"),), roles=("solver",))
 
 
 async def toy(run: Any, config: Config) -> None:
@@ -191,7 +191,7 @@ def test_a_stopped_run_is_resumed_with_its_settings(store: Store) -> None:
         palestra.run("toy", model="scripted", store=store, budget="calls=6", set={"prefix": "p "}, concurrency=2)
     run = store.run()
     assert run.status == "stopped"
-    assert caught.value.__notes__ == [f"palestra resume {run.id} --budget ..."]
+    assert caught.value.__notes__[0].startswith(f"go on with: palestra resume {run.id} --store ")
     assert len(Reading(store, run).done(1)) == 5, "and one call of the recipe"
     with pytest.raises(BudgetExceeded):
         palestra.resume(store=store)

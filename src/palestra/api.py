@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +33,7 @@ from palestra.store.store import RunRow, Store
 if TYPE_CHECKING:
     from palestra.models import Model
 
+P = ParamSpec("P")
 T = TypeVar("T")
 DEFAULT_MODEL = "smollm2"
 EVALUATE = "evaluate"  # the system name of runs made by `evaluate`, which have no recipe of their own
@@ -81,9 +83,11 @@ async def arun(
     _check_seed(seed)
     opened = _open(store)
     specs = _specs(model)
+    for role in specs.keys() - {"default", *chosen.card.roles}:
+        raise BadInput("model role", role, choices=("default", *chosen.card.roles))
     limit = Budget.parse(budget) if isinstance(budget, str) else budget
     executor = _executor(concurrency, processes)
-    source = opened.run(replay) if replay else None
+    source = _recorded_run(opened, slug, replay) if replay else None
     factory = _factory(specs, opened, source, limit)
     row = opened.begin(
         slug,
@@ -113,14 +117,18 @@ async def aresume(
 ) -> Outcome:
     """Go on with a run: what is on disk stays, what is missing is run; `failed` runs the failed episodes again too.
 
+    `last` is the newest run that is not done. A run that is done stays as it is, unless its failures are to run again.
+
     The run's budget still holds, unless another is given; what the run has used so far counts. Only minutes count anew.
 
     Raises:
         BadInput: there is no such run, or it was made by `evaluate` in a script (call that with `resume=` instead).
         StoreError: a living process executes the run.
     """
-    opened = _open(store)
-    row = opened.run(run)
+    opened = _open(store, create=False)
+    row = opened.unfinished() if run == "last" else opened.run(run)
+    if row.status == "done" and not failed:
+        return Outcome(opened, row)
     if row.system == EVALUATE:
         raise BadInput("run", row.id, f"a run of a system; run your script again with evaluate(..., resume={row.id!r})")
     chosen = system(row.system)
@@ -188,19 +196,19 @@ async def aevaluate(
     return result
 
 
-def run(slug: str, **options: Any) -> Outcome:
-    """`arun`, waiting for the end. See there for the options."""
-    return _wait(arun(slug, **options), "arun")
+def _waiting(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """`work` with the same arguments, waiting for its end."""
+
+    @wraps(work)
+    def wait(*args: P.args, **options: P.kwargs) -> T:
+        return _wait(work(*args, **options), work.__name__)
+
+    return wait
 
 
-def resume(run: str = "last", **options: Any) -> Outcome:
-    """`aresume`, waiting for the end."""
-    return _wait(aresume(run, **options), "aresume")
-
-
-def evaluate(agents: Agents, task: Task | Sequence[Task] | Benchmark, **options: Any) -> Result:
-    """`aevaluate`, waiting for the end. See there for the options."""
-    return _wait(aevaluate(agents, task, **options), "aevaluate")
+run = _waiting(arun)
+resume = _waiting(aresume)
+evaluate = _waiting(aevaluate)
 
 
 async def _execute(
@@ -238,11 +246,15 @@ class _Closing:
             status = "interrupted"
         text = None if error is None else (str(error) if isinstance(error, PalestraError) else repr(error))
         self.run.close(status, error=text)
-        if isinstance(error, BadInput) and self.run.store.discard(self.run.row):
+        if not isinstance(error, PalestraError):
+            return
+        wrong_input = error.exit_code == BadInput.exit_code
+        if wrong_input and self.run.store.discard(self.run.row):
             return  # nothing ran: a wrong value leaves nothing behind
-        if isinstance(error, PalestraError) and not str(error).endswith(self.run.id):
-            larger = " --budget ..." if isinstance(error, BudgetExceeded) else ""
-            error.add_note(f"palestra resume {self.run.id}{larger}")
+        if not wrong_input and not self.run.replayed:
+            limit = " --budget LIMITS (larger ones; what is used so far counts)"
+            again = f"palestra resume {self.run.id}{self.run.store.option}"
+            error.add_note(f"go on with: {again}{limit if isinstance(error, BudgetExceeded) else ''}")
 
 
 def _wait(work: Coroutine[Any, Any, T], name: str) -> T:
@@ -254,8 +266,21 @@ def _wait(work: Coroutine[Any, Any, T], name: str) -> T:
     raise BadInput("call", name[1:], f"`await palestra.{name}(...)` here, where an event loop is running already")
 
 
-def _open(store: Store | str | None) -> Store:
-    return store if isinstance(store, Store) else Store(store)
+def _open(store: Store | str | None, *, create: bool = True) -> Store:
+    return store if isinstance(store, Store) else Store(store, create=create)
+
+
+def _recorded_run(store: Store, slug: str, replay: str) -> RunRow:
+    """The run to replay: of the same system; `last` is the newest that is done."""
+    if replay != "last":
+        row = store.run(replay)
+        if row.system != slug:
+            raise BadInput("replay", row.id, f"a run of {slug}, and this is one of {row.system}")
+        return row
+    for row in store.runs(system=slug):
+        if row.status == "done":
+            return row
+    raise BadInput("replay", replay, f"a finished run of {slug}, and {store.where} holds none")
 
 
 def _executor(concurrency: int, processes: int | None) -> Executor:

@@ -90,6 +90,14 @@ def test_a_card_shows_claims_and_described_settings() -> None:
         (("run", "rqe", "--game", "sc:13"), "sc:13"),
         (("run", "rqe", "--model", "smolm2"), "smollm2"),
         (("run", "rqe", "--replay", "nothing"), "nothing"),
+        (("run", "rqe", "--replay", "last"), "a finished run of rqe"),
+        (("run", "rqe", "--model", "hf:./no-such-folder"), "no model folder"),
+        (("run", "dmad", "--model", "jugde=smollm2"), "did you mean 'judge'"),
+        (("run", "dmad", "--history", "plian"), "did you mean 'plain'"),
+        (("run", "dmad", "--rounds", "0"), "int >= 1"),
+        (("eval", "io", "math"), "math:PATH"),
+        (("eval", "agent.py", "arithmetic"), "agent.py:NAME"),
+        (("eval", "io", "arithmetic", "--levle", "2"), "did you mean 'level'"),
         (("show", "nothing"), "nothing"),
         (("list", "system"), "did you mean 'systems'"),
         (("eval", "no_such_agent", "arithmetic"), "no_such_agent"),
@@ -144,6 +152,50 @@ def test_replay_gives_the_same_records_without_the_model(store: Path, own: tuple
     second = Reading(Store(store))
     assert second.run.id != first.run.id
     assert second.fingerprint() == first.fingerprint()
+
+
+def test_replay_last_is_the_last_run_of_the_same_system(store: Path, own: tuple[str, str]) -> None:
+    palestra("eval", *own, "--model", "scripted", "--store", store)
+    first = Reading(Store(store))
+    palestra("run", "rqe", "--game", "sc:1", "--store", store)
+    assert palestra("eval", *own, "--model", "scripted", "--replay", "last", "--store", store).exit_code == 0
+    assert Reading(Store(store)).fingerprint() == first.fingerprint()
+    refused = palestra("run", "rqe", "--replay", first.run.id, "--store", store)
+    assert refused.exit_code == 2
+    assert "this is one of eval" in refused.output
+
+
+def test_a_run_in_which_everything_failed_is_no_success(store: Path, own: tuple[str, str], tmp_path: Path) -> None:
+    broken = AGENT.replace("return Action(", "raise ValueError('no idea') or Action(")
+    (tmp_path / "agent.py").write_text(broken)
+    result = palestra("eval", *own, "--n", "2", "--model", "scripted", "--store", store)
+    assert result.exit_code == 1
+    assert "2 × error: ValueError: no idea" in result.output
+
+
+def test_hints_name_the_store_when_it_is_not_the_usual_one(store: Path, own: tuple[str, str]) -> None:
+    result = palestra("eval", *own, "--model", "scripted", "--store", store)
+    assert f"palestra report {Store(store).run().id} --store {store}" in result.output
+
+
+@pytest.mark.parametrize("arguments", [("list", "runs"), ("show", "last"), ("report",), ("export",), ("resume",)])
+def test_reading_commands_make_no_store(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    result = palestra(*arguments, "--store", tmp_path / "none.db")
+    assert result.exit_code == 2
+    assert "nothing has been recorded there yet" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_store_name_is_refused() -> None:
+    result = palestra("list", "runs", "--store", "")
+    assert result.exit_code == 2
+    assert "a file path or a database URL" in result.output
+
+
+def test_minutes_end_a_recipe_that_makes_no_calls(store: Path) -> None:
+    result = palestra("run", "rqe", "--scale", "smoke", "--budget", "minutes=0", "--store", store)
+    assert result.exit_code == 3
+    assert "budget of 0 minutes is used up" in result.output
 
 
 def test_a_stopped_run_says_how_to_go_on(store: Path, own: tuple[str, str]) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from typing import Any
 
 import msgspec
 
-from palestra.api import Outcome, claims_table
+from palestra.api import EVALUATE, Outcome, claims_table
 from palestra.cli.output import as_json, console_for_tables, write_json
 from palestra.core.config import description, type_name
 from palestra.core.errors import BadInput
-from palestra.core.registry import System, slugs, system
+from palestra.core.registry import EVAL, System, slugs, system
 from palestra.store import Reading, Store
 
 KINDS = ("systems", "runs", "agents", "benchmarks")
@@ -40,10 +41,12 @@ def describe(name: str, *, store: str | None, json: bool) -> None:
             _print_card(chosen)
         return
     try:
-        opened = Store(store)
+        opened = Store(store, create=False)
         row = opened.run(name)
-    except BadInput as error:
-        raise BadInput("name", name, "a system or a run's id", choices=slugs()) if "-2" not in name else error from None
+    except BadInput:
+        if name == "last" or name.startswith(tuple(f"{slug}-" for slug in (*slugs(), EVAL, EVALUATE))):
+            raise
+        raise BadInput("name", name, "a system or a run's id", choices=slugs()) from None
     outcome = Outcome(opened, row)
     if json:
         write_json(as_json(outcome))
@@ -67,21 +70,28 @@ def _agents() -> tuple[str, list[str], list[list[Any]]]:
 def _benchmarks() -> tuple[str, list[str], list[list[Any]]]:
     from palestra import bench
 
-    rows = [[name, _first_line(make)] for name, make in sorted(bench.CATALOG.items())]
-    return "benchmarks", ["benchmark", "what it is"], rows
+    rows = [[name, _first_line(make), _arguments(make)] for name, make in sorted(bench.CATALOG.items())]
+    return "benchmarks", ["benchmark", "what it is", "settings"], rows
 
 
 def _runs(store: str | None) -> tuple[str, list[str], list[list[Any]]]:
-    opened = Store(store)
+    opened = Store(store, create=False)
     rows: list[list[Any]] = []
     for row in opened.runs():
         verdicts = [claim.holds for claim in Reading(opened, row).claims()]
-        holds = f"{verdicts.count(True)} of {len(verdicts)}" if verdicts else ""
+        stated = len(system(row.system).card.claims) if row.system in slugs() else len(verdicts)
+        holds = f"{verdicts.count(True)} of {stated}" if stated else ""
         status = "dead" if row.status == "running" and not row.alive else row.status
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created))
         rows.append([row.id, row.system, row.scale, row.models.get("default", ""), status, holds, when])
     columns = ["run", "system", "scale", "model", "status", "claims that hold", "started"]
     return f"runs in {opened.where}", columns, rows
+
+
+def _arguments(make: Any) -> str:
+    """The arguments of a benchmark with their defaults; one without default is its PATH."""
+    parameters = inspect.signature(make).parameters.values()
+    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)
 
 
 def _first_line(thing: Any) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from palestra.api import Outcome
     from palestra.core.records import Scale
     from palestra.runner.progress import Display
 
@@ -47,7 +48,7 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", help="A sett
 SeedsOption = Annotated[int, typer.Option("--seeds", help="How many seeds.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Root of the seed tree.")]
 BudgetOption = Annotated[
-    str | None, typer.Option("--budget", help="Limits of the run, e.g. tokens=200000,usd=1,minutes=10,calls=500.")
+    str | None, typer.Option("--budget", help="Limits, e.g. tokens=200000,minutes=10; also calls, usd.")
 ]
 ReplayOption = Annotated[
     str | None, typer.Option("--replay", help="Use the replies recorded by this run instead of asking the model.")
@@ -80,7 +81,7 @@ def errors(command: Callable[..., Any]) -> Callable[..., Any]:
             text = str(error) if known else f"{type(error).__name__}: {error} (unexpected: --debug shows where)"
             typer.secho(f"palestra: {text}", fg="red", err=True)
             for note in getattr(error, "__notes__", ()):
-                typer.secho(f"go on with: {note}", err=True)
+                typer.secho(note, err=True)
             raise typer.Exit(error.exit_code if isinstance(error, PalestraError) else 1) from None
 
     return guarded
@@ -152,7 +153,6 @@ def run(
     Every setting of the system (see `palestra show SYSTEM`) is an option, too: --rounds 2 is --set rounds=2.
     """
     from palestra import api
-    from palestra.cli import output
     from palestra.core.config import parse_pairs
     from palestra.core.errors import BadInput
 
@@ -179,7 +179,7 @@ def run(
         processes=processes,
         display=_display(json),
     )
-    output.outcome(outcome, json=json)
+    _finish(outcome, json=json)
 
 
 @app.command(epilog="Examples: palestra resume last · palestra resume dmad-2611 --failed --budget usd=5")
@@ -194,19 +194,20 @@ def resume(
 ) -> None:
     """Go on with a run that was stopped: only what is missing is run."""
     from palestra import api
-    from palestra.cli import output
 
     outcome = api.resume(run, store=store, budget=budget, failed=failed, display=_display(json))
-    output.outcome(outcome, json=json)
+    _finish(outcome, json=json)
 
 
 @app.command(
     "eval",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     epilog="Examples: palestra eval chain_of_thought arithmetic --set n=20 · "
     "palestra eval my_agent.py:make math:./MATH/test --model openai/gpt-5",
 )
 @errors
 def eval_(
+    context: typer.Context,
     agent: Annotated[str, typer.Argument(help="An agent of `palestra list agents`, or yours: FILE.py:NAME.")],
     task: Annotated[str, typer.Argument(help="A benchmark of `palestra list benchmarks`, NAME:PATH, or FILE.py:NAME.")],
     model: ModelOption = None,
@@ -221,15 +222,17 @@ def eval_(
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Evaluate any agent on any benchmark, yours included."""
+    """Evaluate any agent on any benchmark, yours included.
+
+    Every argument of the benchmark is an option, too (--n 20); arguments of the agent are --agent.NAME VALUE.
+    """
     from palestra import api
-    from palestra.cli import output
     from palestra.core.config import parse_pairs
 
     outcome = api.run(
         "eval",
         model=models(model),
-        set={"agent": agent, "task": task, "options": parse_pairs(set or [])},
+        set={"agent": agent, "task": task, "options": parse_pairs(set or []) | settings(context.args)},
         seed=seed,
         seeds=seeds,
         store=store,
@@ -239,7 +242,7 @@ def eval_(
         processes=processes,
         display=_display(json),
     )
-    output.outcome(outcome, json=json)
+    _finish(outcome, json=json)
 
 
 @app.command(epilog="Examples: palestra report last · palestra report dmad-2611 --out dmad.html")
@@ -254,7 +257,7 @@ def report(
     from palestra.cli.report import write
     from palestra.store import Reading, Store
 
-    reading = Reading(Store(store), run)
+    reading = Reading(Store(store, create=False), run)
     typer.echo(write(reading, out or Path(f"{reading.run.id}.html")))
 
 
@@ -270,7 +273,7 @@ def export(
     """Write every table of a run as Parquet or CSV."""
     from palestra.store import Reading, Store
 
-    reading = Reading(Store(store), run)
+    reading = Reading(Store(store, create=False), run)
     for file in reading.export(out or Path(reading.run.id), format=format):  # pyright: ignore[reportArgumentType]
         typer.echo(file)
 
@@ -329,6 +332,15 @@ def models(given: list[str] | None) -> dict[str, str] | None:
     return found
 
 
+def _finish(outcome: Outcome, *, json: bool) -> None:
+    """Print how a run went; exit with 1 when nothing worked."""
+    from palestra.cli import output
+
+    output.outcome(outcome, json=json)
+    if output.all_failed(outcome):
+        raise typer.Exit(1)
+
+
 def _scale(scale: str) -> Scale:
     from palestra.core.errors import BadInput
     from palestra.core.records import SCALES
@@ -339,9 +351,11 @@ def _scale(scale: str) -> Scale:
 
 
 def _display(json: bool) -> Display:
-    from palestra.runner.progress import Rich, Silent
+    from palestra.runner.progress import Lines, Rich, Silent
 
-    return Silent() if json or not sys.stderr.isatty() else Rich()
+    if json:
+        return Silent()
+    return Rich() if sys.stderr.isatty() else Lines()
 
 
 def main() -> None:

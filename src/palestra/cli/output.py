@@ -27,13 +27,22 @@ def outcome(outcome: Outcome, *, json: bool) -> None:
         console.print(outcome.table())
     if outcome.words:
         console.print(outcome.words, markup=False, highlight=False)
-    where = outcome.store.where
+    failures = outcome.reading.failures(most=5)
+    for one in failures:
+        console.print(f"{one.times} × {one.reason}: {one.line}", markup=False, highlight=False, style="red")
+    where, option = outcome.store.where, outcome.store.option
     console.print(
         f"run [bold]{outcome.id}[/bold] · {outcome.status} · recorded in {where}\n"
-        f"[dim]next: palestra report {outcome.id} · palestra show {outcome.id}[/dim]",
+        f"[dim]next: palestra report {outcome.id}{option} · palestra show {outcome.id}{option}[/dim]",
         highlight=False,
         soft_wrap=True,
     )
+
+
+def all_failed(outcome: Outcome) -> bool:
+    """Whether a run had episodes and every one of some study failed: then its command must not look like a success."""
+    summaries = [list(result.summary().values()) for result in outcome.results().values()]
+    return any(agents and all(one.failed == one.episodes for one in agents) for agents in summaries)
 
 
 def console_for_tables() -> Console:
@@ -57,6 +66,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             name: [msgspec.to_builtins(one) for one in result.summary().values()]
             for name, result in outcome.results().items()
         },
+        "failures": [one._asdict() for one in outcome.reading.failures()],
         "report": outcome.words,
         "usage": outcome.reading.usage(),
     }

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from palestra import __version__
 from palestra.core.claims import Card
@@ -16,7 +14,6 @@ from palestra.runner.result import Result
 from palestra.store import Reading
 
 TEMPLATE = "report.html.j2"
-FAILURES = 20  # kinds of failure shown at most
 
 
 def write(reading: Reading, file: Path) -> Path:
@@ -59,7 +56,7 @@ def render(reading: Reading) -> str:
         figures=_figures(reading),
         usage=usage,
         total={name: sum(row[name] for row in usage) for name in ("calls", "input_tokens", "output_tokens", "usd")},
-        failures=_failures(reading),
+        failures=reading.failures(),
         version=__version__,
     )
 
@@ -69,30 +66,45 @@ def _card(name: str) -> Card | None:
 
 
 def _figures(reading: Reading) -> list[tuple[str, str]]:
-    """Figures as data URLs; curves that were logged and not drawn are drawn here."""
+    """Figures as data URLs; curves that were logged are drawn here, those of a group together."""
     folder = reading.store.path(reading.run)
     figures: list[tuple[str, str]] = []
     for row in reading.rows("artifacts"):
         path = folder / row["path"]
         if row["kind"] == "figure" and path.is_file():
-            figures.append((row["name"], _data_url(path.read_bytes())))
-    curves: dict[str, list[tuple[float, float]]] = {}
+            figures.append((row["name"].replace("_", " "), _data_url(path.read_bytes())))
+    curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in reading.rows("metrics"):
-        curves.setdefault(row["name"], []).append((row["step"], row["value"]))
-    figures.extend((name, _curve(name, points)) for name, points in curves.items() if len(points) > 1)
+        group, _, name = row["name"].partition("/")
+        curves.setdefault(group, {}).setdefault(name or group, []).append((row["step"], row["value"]))
+    for group, lines in curves.items():
+        if any(len(points) > 1 for points in lines.values()):
+            figures.append((group, _curves(group, lines)))
     return figures
 
 
-def _curve(name: str, points: list[tuple[float, float]]) -> str:
+def _curves(group: str, lines: dict[str, list[tuple[float, float]]]) -> str:
+    """The curves that were logged as GROUP/NAME, in one figure."""
     from io import BytesIO
 
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(6, 3))
+    figure = Figure(figsize=(6.5, 3.2))
     axes = figure.subplots()
-    axes.plot(*zip(*sorted(points), strict=True), marker="." if len(points) < 50 else None)
-    axes.set(xlabel="step", ylabel=name)
+    steps: list[float] = []
+    for name, points in lines.items():
+        x, y = zip(*sorted(points), strict=True)
+        axes.plot(x, y, marker="." if len(points) < 50 else None, label=name)
+        steps.extend(x)
+    if min(steps) > 0 and max(steps) / min(steps) >= 100:
+        axes.set_xscale("log")
+    elif all(step == int(step) for step in steps):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="step", title=group)
     axes.grid(alpha=0.3)
+    if len(lines) > 1:
+        axes.legend(fontsize=7)
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=150, bbox_inches="tight")
     return _data_url(buffer.getvalue())
@@ -100,19 +112,3 @@ def _curve(name: str, points: list[tuple[float, float]]) -> str:
 
 def _data_url(png: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
-
-
-def _failures(reading: Reading) -> list[dict[str, Any]]:
-    """Episodes that did not end well, grouped by reason and the last line of their error."""
-    counts: Counter[tuple[str, str]] = Counter()
-    details: dict[tuple[str, str], str] = {}
-    for row in reading.rows("episodes"):
-        if row["status"] == "failed" or row["error"]:
-            text = row["error"] or ""
-            key = (row["reason"], text.strip().rsplit("\n", 1)[-1][:200])
-            counts[key] += 1
-            details.setdefault(key, text)
-    return [
-        {"reason": reason, "line": line, "count": count, "detail": details[reason, line]}
-        for (reason, line), count in counts.most_common(FAILURES)
-    ]

@@ -29,6 +29,7 @@ class Card(Struct, frozen=True, omit_defaults=True):
     summary: str
     claims: tuple[PaperClaim, ...]
     needs: tuple[str, ...] = ()  # extras of the package
+    roles: tuple[str, ...] = ()  # of models, besides "default": each may have a model of its own
     link: str = ""
 
     def claim(self, name: str) -> PaperClaim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -73,8 +74,23 @@ def _read(name: str, value: Any, kind: Any) -> Any:
             return _from_text(value, kind)
         return msgspec.convert(value, kind, strict=False)
     except (ValueError, TypeError) as error:
-        reason = str(error).split(" - at ")[0]
-        raise BadInput(name, value, f"{type_name(kind)} ({reason})") from None
+        raise BadInput(name, value, f"{type_name(kind)}{_why(error)}", choices=_choices(kind)) from None
+
+
+def _why(error: Exception) -> str:
+    """What the type alone does not say: a bound, a rule of the field's own."""
+    reason = str(error).split(" - at ")[0]
+    bound = re.fullmatch(r"Expected `\w+` (.+)", reason)
+    if bound:
+        return f" {bound[1]}"
+    return "" if reason.startswith(("Expected ", "Invalid enum value")) else f" ({reason})"
+
+
+def _choices(kind: Any) -> list[Any]:
+    """The values that a field lists somewhere in its type."""
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    return [choice for one in get_args(kind) for choice in _choices(one)]
 
 
 def _from_text(text: str, kind: Any) -> Any:

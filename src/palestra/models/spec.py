@@ -99,7 +99,10 @@ def check(spec: str) -> None:
     elif head == "gguf" and rest:
         if not Path(rest).is_file():
             raise UnknownModel(f"no model file at {rest}")
-    elif not (head in ("hf", "simulated") and rest):
+    elif head == "hf" and rest:
+        if rest.startswith((".", "/", "~")) and not Path(rest).expanduser().is_dir():
+            raise UnknownModel(f"no model folder at {rest}")
+    elif not (head == "simulated" and rest):
         model(spec)
 
 

@@ -26,7 +26,12 @@ class Outcome:
 
         console = Console(width=120)
         with console.capture() as captured:
-            console.print(self.table())
+            if self.claims:
+                console.print(self.table())
+            else:
+                console.print(f"{self.row.system} · {self.row.scale} · run {self.id} · {self.status}", highlight=False)
+            if self.words:
+                console.print(self.words, markup=False, highlight=False)
         return captured.get().rstrip()
 
     def _repr_html_(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,6 +32,48 @@ class Silent:
     def advance(self, name: str, steps: int = 1) -> None: ...
     def end(self, name: str) -> None: ...
     def close(self) -> None: ...
+
+
+class Lines(Silent):
+    """A line at the start and the end of each study, and one every half minute: for logs and pipes."""
+
+    EVERY = 30.0  # seconds
+
+    def __init__(self) -> None:
+        self._state: dict[str, tuple[int | None, int, int]] = {}  # total, done, failed
+        self._said = time.monotonic()
+
+    def begin(self, name: str, total: int | None, done: int = 0) -> None:
+        """Say what begins."""
+        self._state[name] = (total, done, 0)
+        self._say(name, "")
+
+    def episode(self, name: str, episode: Episode) -> None:
+        """Count a saved episode."""
+        total, done, failed = self._state[name]
+        self._state[name] = (total, done + 1, failed + (episode.status == "failed"))
+        self._now_and_then(name)
+
+    def advance(self, name: str, steps: int = 1) -> None:
+        """Count steps of work that is no episode."""
+        total, done, failed = self._state[name]
+        self._state[name] = (total, done + steps, failed)
+        self._now_and_then(name)
+
+    def end(self, name: str) -> None:
+        """Say how it ended."""
+        self._say(name, " · end")
+        self._state.pop(name)
+
+    def _now_and_then(self, name: str) -> None:
+        if time.monotonic() - self._said >= self.EVERY:
+            self._say(name, "")
+
+    def _say(self, name: str, more: str) -> None:
+        self._said = time.monotonic()
+        total, done, failed = self._state[name]
+        of = "" if total is None else f" of {total}"
+        sys.stderr.write(f"{name}: {done}{of}{f', {failed} failed' if failed else ''}{more}\n")
 
 
 class Rich:

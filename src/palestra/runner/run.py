@@ -90,6 +90,11 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({self.id!r}, scale={self.scale!r})"
 
+    @property
+    def replayed(self) -> bool:
+        """Whether the models' replies come from an earlier run's records: then timings mean nothing."""
+        return bool(self.row.options.get("replay"))
+
     # ---- what a recipe asks for
 
     def model(self, role: str = "default") -> Any:
@@ -236,10 +241,19 @@ class Run:
 
     @contextmanager
     def progress(self, text: str, total: int | None = None) -> Generator[Callable[[int], None]]:
-        """Show a bar for work that is no episode: `with run.progress("training", 100) as advance: advance(1)`."""
+        """Show a bar for work that is no episode: `with run.progress("training", 100) as advance: advance(1)`.
+
+        Each `advance` also checks the run's budget: work without model calls is stopped there when its minutes are over.
+        """
+
+        def advance(steps: int = 1) -> None:
+            self.display.advance(text, steps)
+            self.account.check()
+
+        self.account.check()
         self.display.begin(text, total)
         try:
-            yield lambda steps=1: self.display.advance(text, steps)
+            yield advance
         finally:
             self.display.end(text)
 

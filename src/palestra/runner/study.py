@@ -155,7 +155,7 @@ class Study:
             )
             failure = await self._try(episode, task, account, seed=derive(self.root, *path), agent=job.agent)
             episode.seconds = time.time() - episode.started
-            again = failure is not None and (self.retry.always or getattr(failure, "transient", False))
+            again = failure is not None and (self.retry.always or _worth_another_try(failure))
             if not again or attempt == self.retry.attempts:
                 return episode
             await asyncio.sleep(self.retry.wait * 2 ** (attempt - 1))
@@ -201,6 +201,11 @@ class Study:
         if left is None or self.limits.seconds is None:
             return self.limits.seconds if left is None else left
         return min(left, self.limits.seconds)
+
+
+def _worth_another_try(failure: Exception) -> bool:
+    """Whether trying again may help: not when the model's own client has tried several times already."""
+    return getattr(failure, "transient", False) and not getattr(failure, "retries", 0)
 
 
 def _failed(episode: Episode, error: Exception) -> Exception:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, case, func, select
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 
 CHUNK = 20_000  # rows turned into columns at a time, so that no table is held twice
 EXPORTS = ("parquet", "csv")
+
+
+class Failure(NamedTuple):
+    """Episodes that ended badly in the same way: why, the last line of their error, how many, one error in full."""
+
+    reason: str
+    line: str
+    times: int
+    detail: str
 
 
 class Reading:
@@ -141,6 +151,21 @@ class Reading:
         with self.store.read() as connection:
             sums: list[Any] = list(connection.execute(query).one())
         return Usage(*map(int, sums[:4]), *map(float, sums[4:]))
+
+    def failures(self, *, most: int = 20) -> list[Failure]:
+        """The episodes that did not end well, grouped by reason and last line of the error, the most frequent first."""
+        counts: Counter[tuple[str, str]] = Counter()
+        details: dict[tuple[str, str], str] = {}
+        table = schema.episodes
+        query = select(table.c.reason, table.c.error).where(table.c.run == self.run.key, table.c.error.is_not(None))
+        with self.store.read() as connection:
+            for reason, error in connection.execute(query):
+                key = (reason, error.strip().rsplit("\n", 1)[-1][:200])
+                counts[key] += 1
+                details.setdefault(key, error)
+        return [
+            Failure(reason, line, count, details[reason, line]) for (reason, line), count in counts.most_common(most)
+        ]
 
     def claims(self) -> list[ClaimResult]:
         """The claims that the run measured, in the order in which it stated them."""

@@ -78,16 +78,27 @@ class Store:
     Args:
         where: a file path, or a database URL (`sqlite:///…`, `postgresql://…`); by default `$PALESTRA_STORE`, else
             `palestra-runs/store.db` below the working folder.
+        create: make a store that does not exist; otherwise that is a `BadInput`.
+
+    Attributes:
+        where: where it is, without a password; `option` is what a command needs to find it again.
 
     Raises:
         BadInput: the URL is malformed or of an unknown database.
         StoreError: the database cannot be opened, or its schema is newer than this palestra.
     """
 
-    def __init__(self, where: str | os.PathLike[str] | None = None) -> None:
-        given = os.fspath(where or os.environ.get(ENVIRONMENT) or DEFAULT)
+    def __init__(self, where: str | os.PathLike[str] | None = None, *, create: bool = True) -> None:
+        usual = os.environ.get(ENVIRONMENT) or DEFAULT
+        given = os.fspath(usual if where is None else where)
+        if not given.strip():
+            raise BadInput("store", given, "a file path or a database URL")
+        if not create and not _exists(given):
+            raise BadInput("store", given, "a store that exists: nothing has been recorded there yet")
         self.engine, self.folder = _engine(given)
-        self.where = make_url(given).render_as_string() if "://" in given else given  # hides a password
+        file = self.engine.url.database if self.engine.dialect.name == "sqlite" else None
+        self.where = file or make_url(given).render_as_string()  # hides a password
+        self.option = "" if given == usual else f" --store {self.where}"
         try:
             with self.read() as connection:
                 ready = schema.current(connection)
@@ -229,6 +240,11 @@ class Store:
         near = nearest(id, ids) or max(ids)
         raise BadInput("run", id, "the id of a run (see `palestra list runs`)", choices=[near])
 
+    def unfinished(self) -> RunRow:
+        """The newest run that is not done; when all are done, the newest."""
+        runs = self.runs()
+        return next((run for run in runs if run.status != "done"), None) or self.run("last")
+
     def path(self, run: RunRow) -> Path:
         """The folder of the run's figures and artifacts; made when missing."""
         folder = self.folder / run.id
@@ -279,6 +295,15 @@ def store_error(error: SQLAlchemyError, where: str) -> StoreError:
     if "malformed" in text:
         return StoreError(f"the store {where} is damaged ({text}): restore a copy, or see `sqlite3 FILE .recover`")
     return StoreError(f"the store {where} failed: {text[:200]}")
+
+
+def _exists(where: str) -> bool:
+    if "://" in where:
+        if not where.startswith("sqlite"):
+            return True  # a server answers for itself
+        where = make_url(where).database or ""
+    path = Path(where).expanduser()
+    return (path / "store.db" if path.is_dir() else path).is_file()
 
 
 def _engine(where: str) -> tuple[Engine, Path]:

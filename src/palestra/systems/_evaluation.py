@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from palestra.core.claims import Card
+from palestra.core.config import type_name
 from palestra.core.errors import BadInput
 from palestra.core.protocols import Agent
 from palestra.runner import Run
@@ -66,6 +67,10 @@ def _make_task(spec: str, options: Mapping[str, Any]) -> Any:
     name, colon, path = spec.partition(":")
     if colon and name in bench.CATALOG:
         return bench.CATALOG[name](path, **_typed(bench.CATALOG[name], options))
+    if name in bench.CATALOG:
+        for one in inspect.signature(bench.CATALOG[name]).parameters.values():
+            if one.default is one.empty and one.name not in options:
+                raise BadInput("task", spec, f"{name}:PATH, the {one.name} of the data")
     make = _find("task", spec, bench.CATALOG)
     return make(**_typed(make, options)) if callable(make) else make
 
@@ -75,10 +80,15 @@ def _find(field: str, spec: str, catalog: Mapping[str, Any]) -> Any:
         return catalog[spec]
     where, colon, name = spec.rpartition(":")
     if not colon:
+        if spec.endswith(".py"):
+            raise BadInput(field, spec, f"{spec}:NAME, with the name of what the file defines")
         raise BadInput(field, spec, choices=sorted(catalog))
     module = _module(field, where)
     if not hasattr(module, name):
-        raise BadInput(field, spec, f"a name that {where} defines", choices=[n for n in vars(module) if n[0] != "_"])
+        own = [
+            n for n, one in vars(module).items() if n[0] != "_" and getattr(one, "__module__", where) == module.__name__
+        ]
+        raise BadInput(field, name, f"a name that {where} defines: {', '.join(own)}", choices=own)
     return getattr(module, name)
 
 
@@ -109,5 +119,5 @@ def _typed(make: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, An
         try:
             typed[name] = value if kind is inspect.Parameter.empty else msgspec.convert(value, kind, strict=False)
         except (msgspec.ValidationError, TypeError) as error:
-            raise BadInput(name, value, str(error)) from None
+            raise BadInput(name, value, f"{type_name(kind)} ({error})") from None
     return typed

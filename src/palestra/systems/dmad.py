@@ -26,6 +26,7 @@ CARD = Card(
     venue="ICLR 2025",
     area="debate",
     needs=("lm",),
+    roles=("judge", "grader"),
     link="https://github.com/MraDonkey/DMAD",
     summary=(
         "Debaters that must use different reasoning methods (steps, principles, programs) break the mental set of "
@@ -55,6 +56,7 @@ Baseline = Literal["mad", "persona", "self_refine", "self_contrast", "mrp"]
 Positive = Annotated[int, Meta(ge=1)]
 GAIN = 0.08  # the least lead over every single-method debate that counts as shown, simulated
 TOKENS, SPEEDUP = 0.45, 1.3  # cached over naive prompt tokens; naive over cached wall time
+FEWEST = 20  # items below which a comparison of accuracies shows nothing
 CACHE_SCALE = (3, 3)  # debaters and rounds that the two bounds are about
 
 
@@ -242,7 +244,7 @@ async def debates(run: Run, config: Config, task: Benchmark, players: dict[str, 
             "beats_mad",
             measured=gap,
             interval=interval,
-            holds=debate_results.verdict(interval),
+            holds=debate_results.verdict(interval) if len(dmad.keys) >= FEWEST else None,
             evidence="real model",
             note=f"dmad {shares[f'dmad, round {config.rounds}']}, mad {shares[f'mad, round {config.rounds}']}; "
             f"alone: {', '.join(f'{name} {sum(right) / len(right):.3f}' for name, right in alone.items())}",
@@ -253,7 +255,7 @@ async def debates(run: Run, config: Config, task: Benchmark, players: dict[str, 
             "programs",
             measured=gap,
             interval=interval,
-            holds=gap >= 0 if len(dmad.keys) >= 20 else None,
+            holds=gap >= 0 if len(dmad.keys) >= FEWEST else None,
             evidence="real model",
             note=f"executed {debate_results.Share.of(dmad.executed('pot'))}, cot {shares['cot alone (round 1)']}",
         )
@@ -322,6 +324,9 @@ async def caching(run: Run, config: Config) -> None:
     from palestra import bench
     from palestra.analysis.debate_cache import compare_prefix_cache
     from palestra.models import model
+
+    if run.replayed:  # what a cache saves cannot be measured on replies that are not made
+        return
 
     def make(cached: bool) -> Any:
         return model("smollm2", slots=config.cache_agents, context=2048, affinity="agent", cache_prompt=cached)

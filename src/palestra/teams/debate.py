@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from palestra.core.errors import BadInput
+from palestra.core.errors import BadInput, cause_of
 from palestra.core.protocols import Judge
 from palestra.core.records import JSON, Action, Observation, Verdict
 from palestra.core.scope import scope
@@ -149,7 +149,7 @@ class Debate:
                     tasks.append(row)
                     row.extend(group.create_task(turn(number, place)) for place in range(size))
         except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
+            raise cause_of(several) from None
         done = [[task.result() for task in row] for row in tasks]
         return [[one for one in row if one is not None] for row in done if row[0] is not None]
 

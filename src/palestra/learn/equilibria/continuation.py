@@ -15,7 +15,6 @@ _SETTLED = 1e-13  # relative size of a corrector step at which the point is on t
 _FLAT = 1e-13  # size of F, in log-probability, at which iterating stops
 
 
-@np.errstate(divide="ignore", over="ignore", invalid="ignore")  # wild trial points are rejected by their error
 def newton(stage: FixedPoint, y: np.ndarray, t: np.ndarray, *, steps: int = 12, goal: float = _FLAT):
     """Damped Newton on F(., t) for every game; returns (y, error (B,)) with error = max |F|.
 
@@ -62,7 +61,6 @@ def _shorten(part, t, base, move, trial, before):
     return trial
 
 
-@np.errstate(divide="ignore", over="ignore", invalid="ignore")  # wild trial points are rejected by their error
 def solve(stage: FixedPoint, start: np.ndarray | None = None, *, accept: float = 1e-9):
     """Solve every game of a batch at t = 1; returns (y, error, history).
 
@@ -105,7 +103,6 @@ def _continue(stage: FixedPoint, *, smallest: float = 1e-5, rounds: int = 200) -
     return y
 
 
-@np.errstate(divide="ignore", over="ignore", invalid="ignore")  # wild trial points are rejected by their error
 def trace(stage: FixedPoint, *, most: int = 2000, longest: float = 2.0):
     """Follow the path of one game (B = 1) from the uniform profile at t = 0 to its first crossing of t = 1.
 

@@ -53,7 +53,6 @@ def solve_fixed_point(
     return package(stage, y, history, tol=tol, method="fixed_point")
 
 
-@np.errstate(divide="ignore", over="ignore", invalid="ignore")  # wild trial points are rejected by their error
 def damped_responses(stage: Stage, tol: float, iterations: int) -> tuple[np.ndarray, list[float]]:
     """Best responses in log-policies from uniform play; the step halves whenever the error stops falling.
 
