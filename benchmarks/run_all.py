@@ -37,8 +37,8 @@ def main(words: list[str]) -> None:
             sys.exit(f"{script} failed with exit code {process.returncode}")
         printed = "".join(lines).strip()
         sections[script] = f"`python benchmarks/{script}`, {time.strftime('%Y-%m-%d')}, {machine()}\n\n{printed}\n"
-    parts = [f"## {script}\n\n{sections[script]}" for script in SCRIPTS if script in sections]
-    RESULTS.write_text(HEAD + "\n" + "\n".join(parts), encoding="utf-8")
+        parts = [f"## {name}\n\n{sections[name]}" for name in SCRIPTS if name in sections]
+        RESULTS.write_text(HEAD + "\n" + "\n".join(parts), encoding="utf-8")
     print(f"written to {RESULTS}")
 
 

@@ -148,7 +148,8 @@ SIDE_BY_SIDE = """
         print([type(one).__name__ for one in both])
         run.close("interrupted")
         os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.sleep(5)
+        for _ in range(50):  # the system may hand the signal to another thread, which wakes no sleeping loop
+            await asyncio.sleep(0.1)
 
     before = signal.getsignal(signal.SIGINT)
     try:

@@ -28,7 +28,8 @@ Agents: TypeAlias = Agent | Sequence[Agent] | Mapping[str, Players]
 class Retry(Struct, frozen=True):
     """How often a failing episode is tried in all, and how long to wait before the second try (doubled each time).
 
-    Only transient failures are repeated (a server that drops or is busy), unless `always`.
+    Only transient failures are repeated (a reply that is no JSON, say), unless `always`; a failure that the client of an
+    endpoint has met several times already is final.
     """
 
     attempts: int = 3
