@@ -12,22 +12,15 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from palestra.agents.methods import Example
 from palestra.agents.reasoner import Reasoner
-from palestra.core.budget import Account
 from palestra.core.errors import BadInput
 from palestra.core.records import Observation, Sampling
-from palestra.core.scope import Recorder, Scope, enter
+from palestra.core.scope import Recorder, Scope, current, enter
 from palestra.models.model import Model
+from palestra.teams.debate import Debate
 from palestra.teams.debater import History
 from palestra.teams.mad import MAD
-
-RULES = (
-    "You take part in a debate. Several agents answer the same question at the same time, in several rounds. From the "
-    "second round on you are shown what the other agents wrote in the round before. Compare it with your own solution: "
-    "keep what you can justify, correct what you cannot, and do not follow others only because they agree. In every "
-    "round, explain each step of your solution in a full sentence, say which facts of the question you use, and check "
-    "the result before you give it."
-)  # said once, at the start: with the history kept as sent, the cache serves it in every later round
 
 
 class Cost(Struct, frozen=True):
@@ -78,6 +71,7 @@ async def compare_prefix_cache(
     n: int = 3,
     rounds: int = 3,
     method: str = "cot",
+    examples: Sequence[Example] = (),
     history: History = "as_sent",
     twice: bool = True,
 ) -> Comparison:
@@ -87,8 +81,8 @@ async def compare_prefix_cache(
         make_model: an in-process model, with (True) or without (False) prompt cache, one slot a debater.
         questions: what is debated, one debate each.
         tokens: limit of each reply.
-        n, rounds, method: of the debate; a method of one call makes n x rounds calls. The rules of the debate are the
-            system message.
+        n, rounds, method: of the debate; a method of one call makes n x rounds calls.
+        examples: worked examples that every prompt begins with, as the debaters in question have them.
         history: `plain` shows what the cache loses when the history is rewritten.
         twice: run each mode twice and compare the texts.
 
@@ -104,7 +98,14 @@ async def compare_prefix_cache(
     for cached in (True, False):
         runs = [
             await _debate(
-                make_model(cached), questions, Sampling(temperature=0.0, max_tokens=tokens), n, rounds, method, history
+                make_model(cached),
+                questions,
+                lambda model: MAD(
+                    Reasoner(model, method, sampling=Sampling(temperature=0.0, max_tokens=tokens), examples=examples),
+                    n=n,
+                    rounds=rounds,
+                    history=history,
+                ),
             )
             for _ in range(1 + twice)
         ]
@@ -112,26 +113,24 @@ async def compare_prefix_cache(
     return Comparison(*costs)
 
 
-async def _debate(
-    model: Model, questions: Sequence[str], sampling: Sampling, n: int, rounds: int, method: str, history: History
-) -> Cost:
+async def _debate(model: Model, questions: Sequence[str], make_team: Callable[[Model], Debate]) -> Cost:
     """One cold run of all debates, one after the other."""
     close = getattr(model.engine, "close", None)
     if close is not None:
         close()  # the next call loads the model again, with empty slots
-    recorder = Recorder()
+    recorder, outer = Recorder(), current()
 
     async def work() -> tuple[float, float]:
-        enter(Scope(account=Account("cache"), recorder=recorder))
+        enter(Scope(account=outer.account, recorder=recorder, agent=outer.agent, seed=outer.seed))
         await model.complete(".", sampling=Sampling(temperature=0.0, max_tokens=1))  # loading is not part of the time
         recorder.calls.clear()
         wall, cpu = time.perf_counter(), time.process_time()
         for question in questions:
-            team = MAD(Reasoner(model, method, sampling=sampling, system=RULES), n=n, rounds=rounds, history=history)
-            await team.act(Observation(text=question, info={"kind": "number"}))
+            await make_team(model).act(Observation(text=question, info={"kind": "number"}))
         return time.perf_counter() - wall, time.process_time() - cpu
 
     wall, cpu = await asyncio.create_task(work())  # a task of its own: the scope ends with it
+    outer.recorder.calls.extend(recorder.calls)  # recorded with whatever asked for the measurement
     if close is not None:
         close()
     calls = sorted(recorder.calls, key=lambda call: (call.stage, call.agent))

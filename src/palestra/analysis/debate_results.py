@@ -94,6 +94,12 @@ class Debates:
         """Model calls of a debate, mean, judge not counted."""
         return sum(info["calls"] for info in self.infos) / len(self.infos)
 
+    def paired(self, other: Debates) -> tuple[list[bool], list[bool]]:
+        """Last decisions of both on the items that both finished, in the same order."""
+        mine, theirs = (dict(zip(one.keys, one.decided(), strict=True)) for one in (self, other))
+        shared = [key for key in self.keys if key in theirs]
+        return [mine[key] for key in shared], [theirs[key] for key in shared]
+
     def _place(self, agent: str) -> int:
         if agent not in self.agents:
             raise BadInput("agent", agent, choices=self.agents)

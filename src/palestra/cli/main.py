@@ -159,11 +159,10 @@ def run(
     if system == "tour":
         from palestra.cli.tour import tour
 
-        settings_given = parse_pairs(set or []) | settings(context.args)
-        if settings_given:
-            raise BadInput("setting", next(iter(settings_given)), "no setting: the tour has none")
-
-        tour(store=store, model=models(model), json=json)
+        given = [*parse_pairs(set or []), *settings(context.args), *(["replay"] if replay else [])]
+        if given:
+            raise BadInput("setting", given[0], "no setting: the tour has none")
+        tour(store=store, model=models(model), json=json, seed=seed, budget=budget)
         return
     outcome = api.run(
         system,

@@ -12,7 +12,7 @@ from palestra.runner.progress import Silent
 from palestra.store import Store
 
 
-def tour(*, store: str | None, model: Any, json: bool) -> None:
+def tour(*, store: str | None, model: Any, json: bool, seed: int, budget: str | None) -> None:
     """Run the first system of each area at smoke scale and print all claims."""
     from rich.console import Console
 
@@ -25,7 +25,9 @@ def tour(*, store: str | None, model: Any, json: bool) -> None:
         card = system(slug).card
         console.print(f"[bold]{number}/{len(chosen)} {slug}[/bold] · {card.area} · {card.title}", highlight=False)
         with console.status("running"):
-            outcomes.append(api.run(slug, scale="smoke", model=model, store=opened, display=Silent()))
+            outcomes.append(
+                api.run(slug, scale="smoke", model=model, seed=seed, budget=budget, store=opened, display=Silent())
+            )
         if not json:
             console.print(outcomes[-1].table())
     if json:
@@ -42,7 +44,7 @@ def tour(*, store: str | None, model: Any, json: bool) -> None:
     first = outcomes[0]
     console.print(f"recorded in {opened.where}. What to do next:", highlight=False)
     for command, why in (
-        (f"palestra report {first.id}", "one HTML file with claims, figures and costs"),
+        (f"palestra report {first.id}{opened.option}", "one HTML file with claims, figures and costs"),
         (f"palestra run {first.row.system}", "the same at laptop scale (minutes)"),
         (f"palestra run {first.row.system} --model http://localhost:8000/v1#NAME", "with your own model"),
         ("palestra eval chain_of_thought arithmetic", "any agent on any benchmark"),

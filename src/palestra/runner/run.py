@@ -80,6 +80,7 @@ class Run:
         self._models = models
         self._again = tuple(again)
         self._claims = 0
+        self._words: list[str] = []
         self._studies: dict[str, int] = {}
         self._interrupts = Interrupts()
         self._loop = asyncio.get_running_loop()
@@ -192,8 +193,8 @@ class Run:
 
     def report(self, text: str) -> None:
         """Say something in words: kept with the run as `report.txt`, and printed by the command line at the end."""
-        with self.artifact("report.txt").open("a", encoding="utf-8") as file:
-            file.write(text.rstrip() + "\n")
+        self._words.append(text.rstrip())  # an execution that goes on with a run says everything again
+        self.artifact("report.txt").write_text("\n\n".join(self._words) + "\n", encoding="utf-8")
 
     def claim(
         self,

@@ -203,7 +203,7 @@ async def debates(run: Run, config: Config, task: Benchmark, players: dict[str, 
     from palestra.analysis import debate_results
     from palestra.analysis.debate import choose_methods
 
-    result = await run.evaluate(players, task, name="debates", seeds=1, executor=executor)
+    result = await run.evaluate(players, task, name="debates", executor=executor)
     gold = {one.id: str(one.item.answer) for one in task}
     teams = {
         name: debate_results.Debates(result.episodes(lambda one, name=name: one.agent == name), gold)
@@ -239,7 +239,7 @@ async def debates(run: Run, config: Config, task: Benchmark, players: dict[str, 
     keep_records(run, task, dmad)
 
     if "mad" in teams:
-        gap, interval = debate_results.difference(dmad.decided(), teams["mad"].decided(), rng=run.rng("beats_mad"))
+        gap, interval = debate_results.difference(*dmad.paired(teams["mad"]), rng=run.rng("beats_mad"))
         run.claim(
             "beats_mad",
             measured=gap,
@@ -325,20 +325,24 @@ async def caching(run: Run, config: Config) -> None:
     from palestra.analysis.debate_cache import compare_prefix_cache
     from palestra.models import model
 
-    if run.replayed:  # what a cache saves cannot be measured on replies that are not made
+    if run.replayed:
+        note = "what a cache saves cannot be measured on replies that are not made again"
+        for name in ("cache_tokens", "cache_time"):
+            run.claim(name, measured="not measured", holds=None, evidence="real model", note=note)
         return
 
     def make(cached: bool) -> Any:
         return model("smollm2", slots=config.cache_agents, context=2048, affinity="agent", cache_prompt=cached)
 
     asked = [bench.arithmetic(1, seed=run.seeds.seed("cache"), level=1).items[0].question]
+    shown_first = bench.worked_examples("cot", level=1, n=config.examples) if config.examples else ()
     found = {}
     try:
         with run.progress("prefix cache", len(config.cache_tokens)) as advance:
             for tokens in config.cache_tokens:
                 found[tokens] = await compare_prefix_cache(
                     make, questions=asked, tokens=tokens, n=config.cache_agents, rounds=config.cache_rounds,
-                    twice=config.cache_repeat and tokens == min(config.cache_tokens),
+                    examples=shown_first, twice=config.cache_repeat,
                 )  # fmt: skip
                 advance(1)
     except MissingExtra as missing:
@@ -352,7 +356,7 @@ async def caching(run: Run, config: Config) -> None:
     run.claim(
         "cache_tokens",
         measured=worst,
-        holds=worst <= TOKENS and stable if shown else None,
+        holds=worst <= TOKENS and stable if shown and repeats else None,
         evidence="real model",
         note="; ".join(
             f"{tokens} tokens a reply: {one.cached.evaluated} of {one.naive.evaluated}, equal replies {one.equal:.0%}"
