@@ -151,6 +151,7 @@ SIDE_BY_SIDE = """
         for _ in range(50):  # the system may hand the signal to another thread, which wakes no sleeping loop
             await asyncio.sleep(0.1)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
     before = signal.getsignal(signal.SIGINT)
     try:
         asyncio.run(main())
