@@ -100,6 +100,8 @@ PRESETS = {
 
 async def run(run: Run, config: Config) -> None:
     """Measure every claim, or solve the user's game."""
+    if run.seed_count > 1:
+        raise BadInput("seeds", run.seed_count, "1: every claim here counts over many random games of one seed")
     if config.game:
         solve(run, config)
         return
